@@ -1,0 +1,2 @@
+//! baton
+fn main() {}
