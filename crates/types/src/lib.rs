@@ -5,6 +5,7 @@
 //! `Deserialize` goes through the same check, so a value of these types is always within bounds.
 
 pub mod command;
+pub mod duration;
 pub mod hex;
 pub mod ids;
 pub mod limits;
@@ -17,8 +18,10 @@ pub mod status;
 pub mod target;
 pub mod text;
 pub mod time;
+pub mod timing;
 
 pub use command::{Command, CommandAction, CommandAnswer, CommandResult};
+pub use duration::{DurationError, format_duration, parse_duration};
 pub use ids::{
     BootNonce, ClaimId, CommandId, FileId, Incarnation, LineageId, NodeId, RolloutId, Term,
 };
@@ -27,3 +30,4 @@ pub use policy::{Limit, Policy};
 pub use target::{ConfigRevision, Digest, Release, ReleaseId, Target, Version};
 pub use text::Text;
 pub use time::{Moment, Now, WallTime};
+pub use timing::{Profile, RingTiming};
