@@ -1,1 +1,48 @@
-//! Placeholder, replaced in the first commit of this crate.
+//! What travels between nodes: messages, their encoding, and the sealed datagrams and frames that
+//! carry them.
+//!
+//! Invariant: nothing of an outside byte is believed before it is bounded, decrypted and decoded;
+//! a failure is an error value that names what was wrong, never a panic and never a partial
+//! message.
+
+pub mod ask;
+pub mod codec;
+pub mod ledger;
+pub mod limits;
+pub mod ring;
+pub mod seal;
+pub mod turn;
+
+use baton_types::{BootNonce, GroupName, NodeId};
+use serde::{Deserialize, Serialize};
+
+pub use ask::{Answer, Ask, Question};
+pub use ledger::LedgerMessage;
+pub use ring::RingMessage;
+pub use turn::TurnMessage;
+
+/// What one datagram or one stream frame carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// Who sends it; authenticated together with the content.
+    pub sender: NodeId,
+    /// The sender's start, so that an answer to an earlier life is recognized.
+    pub boot: BootNonce,
+    /// In order; a receiver handles them one after the other.
+    pub messages: Vec<Message>,
+}
+
+/// One message of any protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// Membership and facts.
+    Ring(RingMessage),
+    /// A group's election and register.
+    Ledger(GroupName, LedgerMessage),
+    /// Between a group's leader and one of its members.
+    Turn(GroupName, TurnMessage),
+    /// A command or a reading question for a group's leader.
+    Ask(Ask),
+    /// What came of it.
+    Answer(Answer),
+}
