@@ -9,6 +9,7 @@ pub mod ask;
 pub mod codec;
 pub mod ledger;
 pub mod limits;
+pub mod replay;
 pub mod ring;
 pub mod seal;
 pub mod turn;
@@ -28,6 +29,8 @@ pub struct Envelope {
     pub sender: NodeId,
     /// The sender's start, so that an answer to an earlier life is recognized.
     pub boot: BootNonce,
+    /// Rises with every datagram of that start, for the replay window; 0 on a stream.
+    pub counter: u64,
     /// In order; a receiver handles them one after the other.
     pub messages: Vec<Message>,
 }
