@@ -6,6 +6,7 @@
 
 pub mod command;
 pub mod duration;
+pub mod facts;
 pub mod hex;
 pub mod ids;
 pub mod limits;
@@ -22,6 +23,7 @@ pub mod timing;
 
 pub use command::{Command, CommandAction, CommandAnswer, CommandResult};
 pub use duration::{DurationError, format_duration, parse_duration};
+pub use facts::{FactKey, FactKeyError};
 pub use ids::{
     BootNonce, ClaimId, CommandId, FileId, Incarnation, LineageId, NodeId, RolloutId, Term,
 };
