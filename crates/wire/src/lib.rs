@@ -18,9 +18,11 @@ use baton_types::{BootNonce, GroupName, NodeId};
 use serde::{Deserialize, Serialize};
 
 pub use ask::{Answer, Ask, Question};
-pub use ledger::LedgerMessage;
+pub use ledger::{
+    Heard, LedgerBody, LedgerMessage, Mark, Proposal, Record, StateBytes, StateTooLarge, Voter,
+};
 pub use ring::RingMessage;
-pub use turn::TurnMessage;
+pub use turn::{Terms, TurnId, TurnMessage, TurnOutcome, TurnStep};
 
 /// What one datagram or one stream frame carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
