@@ -1,0 +1,235 @@
+//! What a group's ledger holds about its updates.
+//!
+//! Invariant: encoded it fits a ledger record at 1,000 members: node ids only, no names, every
+//! list with a limit, and [`GroupState::fit`] drops words before it drops decisions.
+
+use std::collections::BTreeSet;
+
+use baton_types::limits::{BASELINES_MAX, COMMANDS_REMEMBERED, HISTORY_MAX, REJECTED_MAX};
+use baton_types::{
+    CommandAnswer, CommandId, Digest, NodeId, NodeName, ReleaseId, RolloutId, Target, Text,
+    WallTime,
+};
+use baton_wire::codec::{self, CodecError};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{ANSWERS_KEPT, HISTORY_KEPT, REASONS_KEPT, STATE_MAX_BYTES};
+use crate::rollout::{Rollout, RolloutKind, RolloutState};
+use crate::targets::MemberTargets;
+
+/// Everything that the leader of a group must not forget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupState {
+    /// Completed targets that `rollback` steps back through, oldest first; the last one is the
+    /// baseline.
+    pub baselines: Vec<Target>,
+    /// Every target that completed, for `rollback --to`, oldest first.
+    pub completed: Vec<Target>,
+    /// The last *go* of each member where it differs from the baseline.
+    pub member_targets: MemberTargets,
+    /// Nodes that are kept out of rollouts.
+    pub cordons: BTreeSet<NodeId>,
+    /// Members that failed or were not ready on their target: no catch-up turn by itself.
+    pub gave_up: BTreeSet<NodeId>,
+    /// Targets that start nothing by themselves.
+    pub rejected: Vec<Rejected>,
+    /// The highest promotion acted on.
+    pub acted: Option<Acted>,
+    /// A typed pause: of the group, not of a rollout.
+    pub pause: Option<Pause>,
+    /// The rollout under way.
+    pub rollout: Option<Box<Rollout>>,
+    /// What starts when the rollout under way has ended.
+    pub next: Option<Box<Rollout>>,
+    /// The rollout that ended last, while no other one is under way.
+    pub last: Option<Box<Rollout>>,
+    /// One line per ended rollout, oldest first.
+    pub history: Vec<Ended>,
+    /// The last commands with their answers, oldest first.
+    pub commands: Vec<(CommandId, CommandAnswer)>,
+    /// Number of the newest configuration revision.
+    pub config_revision: u32,
+}
+
+/// The promotion acted on last. Promotion numbers of different depots are not compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acted {
+    /// The depot's id.
+    pub depot: Text,
+    /// Its promotion number.
+    pub promotion: u64,
+}
+
+/// A typed pause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// The node at which it was typed.
+    pub by: NodeName,
+    /// When, for people.
+    pub at: WallTime,
+}
+
+/// A target that was left as bad.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// Which release.
+    pub digest: Digest,
+    /// What people call it.
+    pub release: ReleaseId,
+    /// Why.
+    pub why: Text,
+    /// By which rollout.
+    pub rollout: RolloutId,
+}
+
+/// One ended rollout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Identity.
+    pub id: RolloutId,
+    /// What it was for.
+    pub kind: RolloutKind,
+    /// How it ended.
+    pub state: RolloutState,
+    /// Where it started from.
+    pub from: Option<Target>,
+    /// What it brought.
+    pub to: Target,
+    /// For people.
+    pub started_at: WallTime,
+    /// For people.
+    pub ended_at: WallTime,
+    /// Why it ended so.
+    pub reason: Text,
+    /// Members at its start.
+    pub total: u32,
+    /// Members that passed in its last phase.
+    pub passed: u32,
+    /// Failed (phase, member).
+    pub failures: u32,
+}
+
+impl GroupState {
+    /// The last target that a rollout brought to the group successfully.
+    pub fn baseline(&self) -> Option<&Target> {
+        self.baselines.last()
+    }
+
+    /// What the ledger wants `node` to run.
+    pub fn target_of(&self, node: NodeId) -> Option<&Target> {
+        self.member_targets.get(node).or_else(|| self.baseline())
+    }
+
+    /// The rollout under way, else the last one that ended.
+    pub fn shown_rollout(&self) -> Option<&Rollout> {
+        self.rollout.as_deref().or(self.last.as_deref())
+    }
+
+    /// The first answer to a command, if it was given before.
+    pub fn answer_to(&self, id: CommandId) -> Option<&CommandAnswer> {
+        self.commands.iter().find(|(known, _)| *known == id).map(|(_, answer)| answer)
+    }
+
+    /// Keeps the answer to a command, for repeats.
+    pub fn remember(&mut self, id: CommandId, answer: CommandAnswer) {
+        self.commands.push((id, answer));
+        keep_last(&mut self.commands, COMMANDS_REMEMBERED);
+    }
+
+    /// Why `target` starts nothing by itself, if so.
+    pub fn rejection(&self, target: &Target) -> Option<&Rejected> {
+        self.rejected.iter().find(|rejected| rejected.digest == target.release.digest)
+    }
+
+    /// `target` starts nothing by itself any more.
+    pub fn reject(&mut self, target: &Target, why: &str, rollout: RolloutId) {
+        self.allow(target);
+        self.rejected.push(Rejected {
+            digest: target.release.digest,
+            release: target.release.id.clone(),
+            why: Text::new(why),
+            rollout,
+        });
+        keep_last(&mut self.rejected, REJECTED_MAX);
+    }
+
+    /// `target` may start again.
+    pub fn allow(&mut self, target: &Target) {
+        self.rejected.retain(|rejected| rejected.digest != target.release.digest);
+    }
+
+    /// Makes `target` the baseline by the rule: a rollout ended with it.
+    pub(crate) fn set_baseline(&mut self, target: &Target) {
+        match self.baselines.iter().position(|known| known.same_as(target)) {
+            Some(at) => self.baselines.truncate(at + 1),
+            None => self.baselines.push(target.clone()),
+        }
+        keep_last(&mut self.baselines, BASELINES_MAX);
+        self.completed.retain(|known| !known.same_as(target));
+        self.completed.push(target.clone());
+        keep_last(&mut self.completed, BASELINES_MAX);
+        self.member_targets.clear();
+        self.gave_up.clear();
+    }
+
+    /// Adds a line to the history.
+    pub(crate) fn log(&mut self, line: Ended) {
+        self.history.push(line);
+        keep_last(&mut self.history, HISTORY_MAX);
+    }
+
+    /// The bytes for the ledger's opaque record.
+    ///
+    /// # Errors
+    ///
+    /// Only if the state cannot be encoded at all.
+    pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        codec::encode(self)
+    }
+
+    /// A state from the ledger's opaque record; no bytes are the state of a new group.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that no [`GroupState::encode`] made.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        if bytes.is_empty() { Ok(Self::default()) } else { codec::decode(bytes) }
+    }
+
+    /// Drops words until the state fits a record: reasons beyond the first few, old answers, the
+    /// turns of the last rollout, old history. Decisions stay.
+    pub(crate) fn fit(&mut self) {
+        for cut in [Self::cut_reasons, Self::cut_answers, Self::cut_last, Self::cut_history] {
+            if codec::encoded_len(self) <= STATE_MAX_BYTES {
+                return;
+            }
+            cut(self);
+        }
+    }
+
+    fn cut_reasons(&mut self) {
+        for rollout in [&mut self.rollout, &mut self.next, &mut self.last].into_iter().flatten() {
+            let reasons = rollout.turns.iter_mut().filter(|turn| !turn.reason.is_empty());
+            reasons.skip(REASONS_KEPT).for_each(|turn| turn.reason = Text::default());
+        }
+    }
+
+    fn cut_answers(&mut self) {
+        let old = self.commands.len().saturating_sub(ANSWERS_KEPT);
+        self.commands.iter_mut().take(old).for_each(|(_, answer)| answer.message = Text::default());
+    }
+
+    fn cut_last(&mut self) {
+        self.last = None;
+    }
+
+    fn cut_history(&mut self) {
+        keep_last(&mut self.history, HISTORY_KEPT);
+    }
+}
+
+/// Drops the oldest entries until `max` are left.
+fn keep_last<T>(list: &mut Vec<T>, max: usize) {
+    let surplus = list.len().saturating_sub(max);
+    list.drain(..surplus);
+}
