@@ -8,11 +8,14 @@
 //! Invariant: at most one program of a service exists at any time. A launch follows another only
 //! after the owner has said that nothing of the earlier one is left.
 
+mod backoff;
+pub mod environment;
 pub mod launch;
 pub mod limits;
 pub mod messages;
 pub mod service;
 pub mod state;
+pub mod verdict;
 
 pub use launch::{Launch, ServiceTiming};
 pub use messages::{
@@ -20,3 +23,4 @@ pub use messages::{
 };
 pub use service::Service;
 pub use state::{LastExit, ServiceState};
+pub use verdict::HookOutcome;

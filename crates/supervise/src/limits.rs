@@ -37,3 +37,9 @@ pub const ADOPTED_HEALTHY_AFTER: Duration = Duration::from_secs(1);
 
 /// Changes of the health text alone are announced at most this often, as the whole ring hears them.
 pub const TEXT_ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// An adopted program of unknown exit status that ends within this had ended before it was adopted.
+pub const ADOPTED_RECENTLY: Duration = Duration::from_secs(1);
+
+/// Longest word of a command after expansion: the kernel's MAX_ARG_STRLEN, above which exec fails.
+pub const EXPANDED_MAX_BYTES: usize = 128 * 1024 - 1;

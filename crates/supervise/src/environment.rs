@@ -1,0 +1,170 @@
+//! What a program, its hooks and its checks see of their surroundings, and how their commands are
+//! completed from it.
+//!
+//! Invariant: expansion is done once. A value that itself contains `${…}` is taken as it is, so
+//! the environment can never make a command refer to anything that the release did not name.
+
+use std::collections::BTreeMap;
+
+use baton_types::{GroupName, NodeName};
+
+use crate::launch::Launch;
+use crate::limits::EXPANDED_MAX_BYTES;
+
+/// The places that a service has on its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The node's name.
+    pub node: NodeName,
+    /// `service.group`.
+    pub group: GroupName,
+    /// The root of the unpacked release, absolute.
+    pub release_dir: String,
+    /// The service's own folder, kept across releases; also the working directory.
+    pub state_dir: String,
+    /// The JSON file of the group's members.
+    pub census: String,
+    /// The sd_notify socket; only the program itself gets one.
+    pub notify_socket: Option<String>,
+}
+
+/// Why a command, address or URL could not be completed. Nothing was started; the release or the
+/// service's `env` is at fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExpandError {
+    /// The name is not in the environment.
+    #[error("{text:?} names ${{{name}}}, which is not set: set it in the service's env")]
+    UnknownName {
+        /// The whole text.
+        text: String,
+        /// The unknown name.
+        name: String,
+    },
+    /// `${` without `}`, or something between them that is no name.
+    #[error("{text:?} has a ${{ that is not followed by a name (A-Z, a-z, 0-9, _) and }}")]
+    NoName {
+        /// The whole text.
+        text: String,
+    },
+    /// The result is longer than the kernel takes.
+    #[error("{text:?} becomes longer than {EXPANDED_MAX_BYTES} bytes, the most that are allowed")]
+    TooLong {
+        /// The whole text.
+        text: String,
+    },
+    /// The result has a zero byte, which no argument can carry.
+    #[error("{text:?} contains a zero byte")]
+    ZeroByte {
+        /// The whole text.
+        text: String,
+    },
+    /// There is no first word, or an empty one.
+    #[error("the command is empty: the first word must name a program")]
+    NoProgram,
+    /// The first word leads out of the release.
+    #[error(
+        "the program {0:?} leads out of the release: a path within it or an absolute one is allowed"
+    )]
+    Outside(String),
+}
+
+/// The whole environment of `launch`, nothing inherited. The service's `env` may set everything
+/// (`PATH` and `HOME` too) except the names that Baton itself gives.
+pub fn environment(launch: &Launch, place: &Surroundings) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::from([
+        ("PATH".to_owned(), PATH_DEFAULT.to_owned()),
+        ("HOME".to_owned(), place.state_dir.clone()),
+    ]);
+    env.extend(launch.env.clone());
+    let rollout = launch.rollout.map(|id| id.to_string()).unwrap_or_default();
+    let own = [
+        ("BATON_NODE", place.node.to_string()),
+        ("BATON_GROUP", place.group.to_string()),
+        ("BATON_RELEASE", launch.target.release.id.to_string()),
+        ("BATON_ROLLOUT", rollout),
+        ("BATON_RELEASE_DIR", place.release_dir.clone()),
+        ("BATON_STATE_DIR", place.state_dir.clone()),
+        ("BATON_CENSUS", place.census.clone()),
+    ];
+    env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    // A socket in `env` would be somebody else's.
+    env.remove(NOTIFY_SOCKET);
+    if let Some(socket) = &place.notify_socket {
+        env.insert(NOTIFY_SOCKET.to_owned(), socket.clone());
+    }
+    env
+}
+
+/// Replaces every `${NAME}` in `text`. Nothing else is special: `$NAME`, `$$` and a lone `$` stay as
+/// they are.
+///
+/// # Errors
+///
+/// A name that is not set, an unfinished `${`, and a result that no argument can be.
+pub fn expand(text: &str, env: &BTreeMap<String, String>) -> Result<String, ExpandError> {
+    let shown = || text.chars().take(SHOWN_MAX_CHARS).collect::<String>();
+    let mut expanded = String::new();
+    let mut rest = text;
+    loop {
+        let (plain, after) = rest.split_once("${").map_or((rest, None), |(a, b)| (a, Some(b)));
+        let mut pieces = [plain, ""];
+        if let Some(after) = after {
+            let no_name = || ExpandError::NoName { text: shown() };
+            let (name, behind) = after.split_once('}').ok_or_else(no_name)?;
+            let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+            if name.is_empty() || !name.bytes().all(fits) {
+                return Err(no_name());
+            }
+            pieces[1] = env.get(name).ok_or_else(|| ExpandError::UnknownName {
+                text: shown(),
+                name: name.chars().take(SHOWN_MAX_CHARS).collect(),
+            })?;
+            rest = behind;
+        }
+        for piece in pieces {
+            if expanded.len() + piece.len() > EXPANDED_MAX_BYTES {
+                return Err(ExpandError::TooLong { text: shown() });
+            }
+            expanded.push_str(piece);
+        }
+        if after.is_none() {
+            break;
+        }
+    }
+    if expanded.contains('\0') {
+        return Err(ExpandError::ZeroByte { text: shown() });
+    }
+    Ok(expanded)
+}
+
+/// Completes a command: every word expanded, the first one made absolute below `release_dir`.
+///
+/// # Errors
+///
+/// See [`expand`]; also a command without a program, and one whose program is outside the release
+/// without being absolute.
+pub fn argv(
+    command: &[String],
+    env: &BTreeMap<String, String>,
+    release_dir: &str,
+) -> Result<Vec<String>, ExpandError> {
+    let mut words =
+        command.iter().map(|word| expand(word, env)).collect::<Result<Vec<String>, _>>()?;
+    let program =
+        words.first_mut().filter(|word| !word.is_empty()).ok_or(ExpandError::NoProgram)?;
+    if !program.starts_with('/') {
+        if program.split('/').any(|part| part == "..") {
+            return Err(ExpandError::Outside(program.chars().take(SHOWN_MAX_CHARS).collect()));
+        }
+        *program = format!("{}/{program}", release_dir.trim_end_matches('/'));
+    }
+    Ok(words)
+}
+
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+
+/// Where programs are on a Linux machine; what systemd gives its services.
+const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Enough of a wrong text to recognise it, however long it is.
+const SHOWN_MAX_CHARS: usize = 80;
