@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use baton_types::duration::format_duration;
 use baton_types::limits::NODE_MAX_SERVICES;
 use baton_types::manifest::HealthTiming;
 use baton_types::{GroupName, Limit, Policy};
@@ -14,6 +13,7 @@ use crate::document::Place;
 use crate::policy::{Phase, PolicyDraft};
 use crate::section::Setting;
 use crate::service::{HealthDraft, ServiceFound, Surroundings};
+use crate::value::spell;
 
 /// The checks over all services of the node.
 pub(crate) fn across_services(found: &[ServiceFound<'_>]) {
@@ -83,14 +83,14 @@ impl PolicyDraft<'_> {
         let message = format!(
             "found monitor = \"{}\", but the health check needs \"{}\" to fail (interval × \
              unhealthy_after + timeout); a member that falls ill would count as passed",
-            format_duration(monitor),
-            format_duration(needed)
+            spell(monitor),
+            spell(needed)
         );
         self.warn(&spots, message);
     }
 
     fn check_times(&self) {
-        let show = format_duration;
+        let show = spell;
         let needed = self.start_timeout.value.saturating_add(self.monitor.value);
         let turn = self.turn_timeout.value;
         if turn < needed {
@@ -102,6 +102,7 @@ impl PolicyDraft<'_> {
             );
             let spots = [self.turn_timeout.spot(), self.monitor.spot(), self.start_timeout.spot()];
             self.fault(&spots, message);
+            return;
         }
         if self.ready_timeout.value >= turn {
             let message = format!(
@@ -139,7 +140,7 @@ impl PolicyDraft<'_> {
 
     /// Budget and threshold against the size of the group. Without a given `expect` it is unknown.
     fn check_limits(&self, expect: &Setting<u32>) {
-        if !expect.given {
+        if !expect.is_given() {
             return;
         }
         let total = expect.value as usize;
@@ -180,7 +181,7 @@ impl PolicyDraft<'_> {
     }
 
     fn check_waves(&self, expect: &Setting<u32>) {
-        if !self.waves.given {
+        if !self.waves.is_given() {
             return;
         }
         for pair in self.waves.value.windows(2) {
@@ -190,7 +191,7 @@ impl PolicyDraft<'_> {
                 (Limit::Percent(a), Limit::Percent(b)) => a < b,
                 // A number and a share compare only in a group of a known size, and there an
                 // empty wave between them does no harm.
-                _ if expect.given => {
+                _ if expect.is_given() => {
                     let total = expect.value as usize;
                     before.wave_end(total) <= wave.wave_end(total)
                 }
@@ -243,7 +244,7 @@ struct Spot<'s> {
 
 impl<T> Setting<T> {
     fn spot(&self) -> Spot<'_> {
-        Spot { place: &self.place, given: self.given }
+        Spot { place: &self.place, given: self.is_given() }
     }
 }
 

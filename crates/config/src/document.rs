@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::fault::Fault;
-use crate::limits::{FAULTS_MAX, FILE_MAX_BYTES};
+use crate::limits::{FAULTS_KEPT_MAX, FAULTS_MAX, FILE_MAX_BYTES};
 use crate::source::SourceFile;
 use crate::value::shorten;
 
@@ -35,6 +35,8 @@ pub(crate) struct Document<'a> {
 struct Findings {
     faults: Vec<(Place, String)>,
     warnings: Vec<(Place, String)>,
+    /// Faults that were only counted.
+    faults_not_told: usize,
 }
 
 impl<'a> Document<'a> {
@@ -59,12 +61,20 @@ impl<'a> Document<'a> {
         for error in errors {
             let span = error.span().unwrap_or(0..0);
             let place = |key: &str| Place { offset: span.start, key: key.to_owned() };
-            if error.message() == DUPLICATE {
-                let key = shorten(self.text.get(span.clone()).unwrap_or_default());
-                self.fault(&place(&key), "found a second time; a key may be given once".to_owned());
+            let quoted = shorten(self.text.get(span.clone()).unwrap_or_default());
+            if error.message() == DUPLICATE && !quoted.is_empty() {
+                self.fault(
+                    &place(&quoted),
+                    "found a second time; a key may be given once".to_owned(),
+                );
             } else {
                 readable = false;
-                self.fault(&place("syntax"), shorten_message(error.message()));
+                let message = if quoted.is_empty() && error.message().starts_with(UNQUOTED) {
+                    "found no value; a key needs one after its `=`".to_owned()
+                } else {
+                    shorten_message(error.message())
+                };
+                self.fault(&place("syntax"), message);
             }
         }
         readable.then_some(table)
@@ -72,7 +82,17 @@ impl<'a> Document<'a> {
 
     /// Notes a fault.
     pub(crate) fn fault(&self, place: &Place, message: String) {
-        self.findings.borrow_mut().faults.push((place.clone(), message));
+        let mut found = self.findings.borrow_mut();
+        if found.faults.len() < FAULTS_KEPT_MAX {
+            found.faults.push((place.clone(), message));
+        } else {
+            found.faults_not_told += 1;
+        }
+    }
+
+    /// Counts faults that are too many to be told.
+    pub(crate) fn faults_not_told(&self, count: usize) {
+        self.findings.borrow_mut().faults_not_told += count;
     }
 
     /// Notes a warning.
@@ -89,17 +109,18 @@ impl<'a> Document<'a> {
     /// Gives away what was found, in the order of the text.
     pub(crate) fn finish(self, faults: &mut Vec<Fault>, warnings: &mut Vec<Fault>) {
         let found = self.findings.take();
-        self.give(found.faults, faults);
-        self.give(found.warnings, warnings);
+        self.give(found.faults, found.faults_not_told, faults);
+        self.give(found.warnings, 0, warnings);
     }
 
-    fn give(&self, mut found: Vec<(Place, String)>, into: &mut Vec<Fault>) {
+    fn give(&self, mut found: Vec<(Place, String)>, not_told: usize, into: &mut Vec<Fault>) {
         found.sort_by_key(|(place, _)| place.offset);
-        let more = found.len().saturating_sub(FAULTS_MAX);
-        if let Some((_, message)) = found.get_mut(FAULTS_MAX - 1).filter(|_| more > 0) {
+        let more = found.len().saturating_sub(FAULTS_MAX) + not_told;
+        found.truncate(FAULTS_MAX);
+        if let Some((_, message)) = found.last_mut().filter(|_| more > 0) {
             message.push_str(&format!(" (and {more} more in this file)"));
         }
-        into.extend(found.into_iter().take(FAULTS_MAX).map(|(place, message)| {
+        into.extend(found.into_iter().map(|(place, message)| {
             let (line, column) = self.position(place.offset);
             Fault { path: self.path.to_owned(), line, column, key: place.key, message }
         }));
@@ -122,6 +143,9 @@ fn shorten_message(message: &str) -> String {
 
 /// What the TOML parser says about a key given twice; a test holds it to that.
 const DUPLICATE: &str = "duplicate key";
+
+/// What it says about a value that is no TOML, and misleadingly about none at all.
+const UNQUOTED: &str = "string values must be quoted";
 
 const MESSAGE_MAX_CHARS: usize = 200;
 

@@ -8,6 +8,9 @@ pub const FILE_MAX_BYTES: usize = 1024 * 1024;
 /// Faults (and warnings) shown for one file; nobody reads more before mending the first ones.
 pub const FAULTS_MAX: usize = 100;
 
+/// Faults remembered for one file, to show the first ones by line; the rest is counted only.
+pub const FAULTS_KEPT_MAX: usize = 1_000;
+
 /// Longest duration of any key. A longer wait is a typing error.
 pub const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 

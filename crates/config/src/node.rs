@@ -8,7 +8,7 @@ use baton_types::names::{Name, NodeName};
 use toml::de::DeValue;
 
 use crate::limits::{LABELS_MAX, PATH_MAX_BYTES, SOCKET_PATH_MAX_BYTES};
-use crate::section::Section;
+use crate::section::{Origin, Section};
 use crate::settings::{ControlSettings, NodeSettings, OnStop};
 use crate::source::Host;
 use crate::value;
@@ -36,10 +36,8 @@ pub(crate) fn read_node(mut section: Section<'_>, host: &Host) -> NodeParts {
         let name = value::string(found, "a name")?;
         NodeName::new(name).map(Some).map_err(|error| error.to_string())
     });
-    // `given` is false after a fault too: then the host name is not judged.
-    let absent = name.place == section.missing_place("name");
     let name = match name.value {
-        None if absent => match NodeName::new(host.name.as_str()) {
+        None if name.origin == Origin::Absent => match NodeName::new(host.name.as_str()) {
             Ok(name) => Some(name),
             Err(error) => {
                 let message = format!("found nothing, and of the host name: {error}; set a name");

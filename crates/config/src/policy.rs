@@ -53,7 +53,7 @@ pub(crate) fn read_policy<'a>(
     base: &Policy,
 ) -> PolicyDraft<'a> {
     let mut waves = section.list("waves", WAVES_MAX, |found| nonzero(found, value::limit(found)?));
-    if waves.place == section.missing_place("waves") {
+    if waves.is_absent() {
         waves.value = base.waves.iter().map(|wave| (*wave, waves.place.clone())).collect();
     }
     let draft = PolicyDraft {

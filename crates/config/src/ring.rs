@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use baton_types::duration::format_duration;
 use baton_types::timing::{Profile, RingTiming};
 
 use crate::limits::{
@@ -32,18 +31,17 @@ pub(crate) fn read_ring(mut section: Section<'_>) -> RingSettings {
     let insecure = section.read("insecure", false, value::boolean);
     let timing = read_timing(&mut section, profile.value);
 
-    if !bind.value.ip().is_loopback() && !key_file.given && !insecure.value {
-        // A key_file with a fault of its own is no missing key.
-        if key_file.place == section.missing_place("key_file") {
-            let message = format!(
-                "found \"{}\" without a key; only a loopback address is allowed without key_file, \
-                 unless insecure = true",
-                bind.value
-            );
-            section.document.fault(&bind.place, message);
-        }
+    // A key_file with a fault of its own is no missing key.
+    let open = key_file.is_absent() && !insecure.value;
+    if !bind.value.ip().is_loopback() && open {
+        let message = format!(
+            "found \"{}\" without a key; only a loopback address is allowed without key_file, \
+             unless insecure = true",
+            bind.value
+        );
+        section.document.fault(&bind.place, message);
     }
-    if insecure.value && key_file.given {
+    if insecure.value && key_file.is_given() {
         let message = "found true beside key_file; it has no effect, traffic is sealed";
         section.document.warn(&insecure.place, message.to_owned());
     }
@@ -92,14 +90,16 @@ fn read_timing(section: &mut Section<'_>, profile: Profile) -> RingTiming {
     order.fault_unless_below("heartbeat", &heartbeat, &election_timeout, "election_timeout", 3);
     order.warn_if_above("gossip_interval", &gossip_interval, "news would be slower than probes");
     order.warn_if_below_period(&suspicion_floor);
-    if reap_after.value < replace_dead_after.value && (reap_after.given || replace_dead_after.given)
+    if reap_after.value < replace_dead_after.value
+        && (reap_after.is_given() || replace_dead_after.is_given())
     {
-        let place = if reap_after.given { &reap_after.place } else { &replace_dead_after.place };
+        let place =
+            if reap_after.is_given() { &reap_after.place } else { &replace_dead_after.place };
         let message = format!(
             "found reap_after = \"{}\" below replace_dead_after = \"{}\"; a dead voter would be \
              forgotten before it is replaced",
-            format_duration(reap_after.value),
-            format_duration(replace_dead_after.value)
+            value::spell(reap_after.value),
+            value::spell(replace_dead_after.value)
         );
         section.document.warn(place, message);
     }
@@ -153,7 +153,7 @@ impl Order<'_, '_> {
         if product < long.value || (times > 1 && product == long.value) {
             return;
         }
-        let place = if short.given { &short.place } else { &long.place };
+        let place = if short.is_given() { &short.place } else { &long.place };
         let wanted = if times == 1 {
             format!("{short_key} must be below {long_key}")
         } else {
@@ -161,8 +161,8 @@ impl Order<'_, '_> {
         };
         let message = format!(
             "found {short_key} = \"{}\" with {long_key} = \"{}\"; {wanted}",
-            format_duration(short.value),
-            format_duration(long.value)
+            value::spell(short.value),
+            value::spell(long.value)
         );
         self.section.document.fault(place, message);
     }
@@ -181,11 +181,11 @@ impl Order<'_, '_> {
     }
 
     fn warn(&self, key: &str, found: &Setting<Duration>, side: &str, effect: &str) {
-        let place = if found.given { &found.place } else { &self.probe_period.place };
+        let place = if found.is_given() { &found.place } else { &self.probe_period.place };
         let message = format!(
             "found {key} = \"{}\" {side} probe_period = \"{}\"; {effect}",
-            format_duration(found.value),
-            format_duration(self.probe_period.value)
+            value::spell(found.value),
+            value::spell(self.probe_period.value)
         );
         self.section.document.warn(place, message);
     }

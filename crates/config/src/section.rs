@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::document::{Document, Place};
+use crate::limits::FAULTS_MAX;
 use crate::nearest::nearest;
 use crate::value::{mismatch, shorten};
 
@@ -29,8 +30,31 @@ pub(crate) struct Setting<T> {
     pub(crate) value: T,
     /// Where it was given; of a default, where its table begins.
     pub(crate) place: Place,
-    /// Whether the file gives it (without a fault).
-    pub(crate) given: bool,
+    /// Whether the file gives it.
+    pub(crate) origin: Origin,
+}
+
+/// Whether the file gives a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It does.
+    Given,
+    /// It does, but with a fault: the default stands in, so that reading goes on.
+    Faulty,
+    /// It does not: the default.
+    Absent,
+}
+
+impl<T> Setting<T> {
+    /// Whether the file gives a value without a fault.
+    pub(crate) fn is_given(&self) -> bool {
+        self.origin == Origin::Given
+    }
+
+    /// Whether the file says nothing.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.origin == Origin::Absent
+    }
 }
 
 impl<'a> Section<'a> {
@@ -58,13 +82,17 @@ impl<'a> Section<'a> {
         parse: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Setting<T> {
         let Some((place, value)) = self.get(key) else {
-            return Setting { value: default, place: self.missing_place(key), given: false };
+            return Setting {
+                value: default,
+                place: self.missing_place(key),
+                origin: Origin::Absent,
+            };
         };
         match parse(value) {
-            Ok(value) => Setting { value, place, given: true },
+            Ok(value) => Setting { value, place, origin: Origin::Given },
             Err(message) => {
                 self.document.fault(&place, message);
-                Setting { value: default, place, given: false }
+                Setting { value: default, place, origin: Origin::Faulty }
             }
         }
     }
@@ -81,8 +109,8 @@ impl<'a> Section<'a> {
             let message = format!("found nothing; {wanted} is required");
             self.document.fault(&self.missing_place(key), message);
         }
-        let Setting { value, place, given } = self.read(key, None, |value| parse(value).map(Some));
-        value.map(|value| Setting { value, place, given })
+        let Setting { value, place, origin } = self.read(key, None, |value| parse(value).map(Some));
+        value.map(|value| Setting { value, place, origin })
     }
 
     /// The entries of the list `key`, those without a fault.
@@ -93,11 +121,15 @@ impl<'a> Section<'a> {
         parse: impl Fn(&DeValue<'a>) -> Result<T, String>,
     ) -> Setting<Vec<(T, Place)>> {
         let Some((place, value)) = self.get(key) else {
-            return Setting { value: Vec::new(), place: self.missing_place(key), given: false };
+            return Setting {
+                value: Vec::new(),
+                place: self.missing_place(key),
+                origin: Origin::Absent,
+            };
         };
         let DeValue::Array(entries) = value else {
             self.document.fault(&place, mismatch(value, "a list"));
-            return Setting { value: Vec::new(), place, given: false };
+            return Setting { value: Vec::new(), place, origin: Origin::Faulty };
         };
         if entries.len() > max {
             let message = format!("found {} entries; at most {max} are allowed", entries.len());
@@ -111,8 +143,9 @@ impl<'a> Section<'a> {
                 Err(message) => self.document.fault(&at, message),
             }
         }
-        let given = list.len() == entries.len();
-        Setting { value: list, place, given }
+        let whole = list.len() == entries.len();
+        let origin = if whole { Origin::Given } else { Origin::Faulty };
+        Setting { value: list, place, origin }
     }
 
     /// The entries of the table `key`, those without a fault. `parse` gets name and value.
@@ -195,20 +228,20 @@ impl<'a> Section<'a> {
 
     /// As [`Section::finish`]; a key that is known in another table is told to belong there.
     pub(crate) fn finish_with(self, elsewhere: &[(&str, &[&str])]) {
-        for (found, _) in self.table.into_iter().flatten() {
+        let entries = self.table.into_iter().flatten();
+        let mut unknown = entries.filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref()));
+        for (found, _) in unknown.by_ref().take(FAULTS_MAX) {
             let name: &str = found.get_ref();
-            if self.asked.contains(&name) {
-                continue;
-            }
             let place = Place { offset: found.span().start, key: self.key(&shorten(name)) };
             let owner = elsewhere.iter().find(|(_, keys)| keys.contains(&name));
             let message = match (owner, nearest(name, &self.asked)) {
                 (Some((owner, _)), _) => format!("unknown key; did you mean {name:?} in {owner}?"),
                 (None, Some(known)) => format!("unknown key; did you mean {known:?}?"),
-                (None, None) => format!("unknown key; {} is allowed here", self.asked.join(", ")),
+                (None, None) => format!("unknown key; allowed here: {}", self.asked.join(", ")),
             };
             self.document.fault(&place, message);
         }
+        self.document.faults_not_told(unknown.count());
     }
 
     fn get(&mut self, key: &'static str) -> Option<(Place, &'a DeValue<'a>)> {

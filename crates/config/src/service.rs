@@ -78,12 +78,17 @@ pub(crate) fn read_service<'a>(
     let update = read_policy(section.table("update"), Phase::Update, &Policy::default());
     let rollback = read_policy(section.table("rollback"), Phase::Rollback, &update.policy());
     check::within_service(&health, &update, &rollback, &expect, around);
-    section.finish_with(&[("[health]", HEALTH_KEYS), ("[update]", policy::KEYS)]);
+    section.finish_with(&[
+        ("[health]", HEALTH_KEYS),
+        ("[update]", policy::KEYS),
+        ("baton.toml", MAIN_TABLES),
+    ]);
 
     let default = |text: &str| Name::new(text).ok();
     let place = name.as_ref().map(|name| name.place.clone());
     let service = name.map(|name| name.value);
-    let named = service.clone().zip(group.value.or_else(|| default("default")));
+    let group = if group.is_absent() { default("default") } else { group.value };
+    let named = service.clone().zip(group);
     let group = named.map(|(service, group)| GroupName { service, group });
     let settings = group.clone().and_then(|name| {
         Some(ServiceSettings {
@@ -133,9 +138,8 @@ fn read_health(mut section: Section<'_>) -> HealthDraft {
 fn read_trusted_keys(section: &mut Section<'_>) -> Vec<PathBuf> {
     let keys =
         section.list("trusted_keys", TRUSTED_KEYS_MAX, |found| value::path(found, PATH_MAX_BYTES));
-    let absent = keys.place == section.missing_place("trusted_keys");
-    if absent || (keys.given && keys.value.is_empty()) {
-        let found = if absent { "nothing" } else { "an empty list" };
+    if keys.is_absent() || (keys.is_given() && keys.value.is_empty()) {
+        let found = if keys.is_absent() { "nothing" } else { "an empty list" };
         let message = format!(
             "found {found}; at least one public key file is required, such as \
              [\"/etc/baton/depot.pub\"]"
@@ -149,7 +153,7 @@ fn read_trusted_keys(section: &mut Section<'_>) -> Vec<PathBuf> {
 fn read_expect(section: &mut Section<'_>, around: &Surroundings) -> Setting<u32> {
     let max = u32::try_from(GROUP_MAX_MEMBERS).unwrap_or(u32::MAX);
     let expect = section.read("expect", 1, |found| value::integer(found, &(1..=max)));
-    if around.joins && expect.place == section.missing_place("expect") {
+    if around.joins && expect.is_absent() {
         let message = format!(
             "found nothing; the number of members the group starts with, 1 to {max}, is required \
              when ring.join is set"
@@ -201,6 +205,9 @@ fn variable(name: &str, found: &DeValue<'_>) -> Result<String, String> {
     }
     Ok(text.to_owned())
 }
+
+/// A file of `services.d` is one service, its keys at the top.
+const MAIN_TABLES: &[&str] = &["node", "ring", "control", "service"];
 
 const HEALTH_KEYS: &[&str] = &["interval", "timeout", "healthy_after", "unhealthy_after"];
 
