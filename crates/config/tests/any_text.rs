@@ -1,5 +1,8 @@
 //! No text makes the reader panic, and every fault stands within its file on one printable line.
 
+// The functions that the tests share may fail loudly, as the tests themselves may.
+#![allow(clippy::expect_used, clippy::panic)]
+
 use baton_config::{Fault, Host, SourceFile, parse, parse_service};
 use proptest::prelude::*;
 
@@ -41,7 +44,7 @@ fn uncommented(text: &str) -> String {
 
 #[test]
 fn texts_that_hurt_parsers() {
-    let deep = 20_000;
+    let deep = 100_000;
     for text in [
         "\u{feff}",
         "\u{feff}[ring\n",

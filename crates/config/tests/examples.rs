@@ -1,6 +1,9 @@
 //! The commented files in `config/` stay true: they are read as they are and with every key
 //! uncommented, and the second reading changes nothing but the keys that have no default.
 
+// The functions that the tests share may fail loudly, as the tests themselves may.
+#![allow(clippy::expect_used, clippy::panic)]
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -74,6 +77,32 @@ fn uncommented_keys_show_the_defaults() {
 #[test]
 fn nothing_but_the_defaults_stands_in_an_empty_file() {
     assert_eq!(read("", SERVICE), read(BATON, SERVICE));
+}
+
+/// The reader's own list of keys, which it tells beside a key that is like none of them.
+#[test]
+fn the_examples_leave_no_known_key_out() {
+    let main =
+        "zzzzzzzzz = 1\n[node]\nzzzzzzzzz = 1\n[ring]\nzzzzzzzzz = 1\n[control]\nzzzzzzzzz = 1\n";
+    let service = "zzzzzzzzz = 1\n[health]\nzzzzzzzzz = 1\n[update]\nzzzzzzzzz = 1\n[rollback]\nzzzzzzzzz = 1\n";
+    let check = |faults: Vec<baton_config::Fault>, text: &str, tables: &[&str]| {
+        let mut known = BTreeSet::new();
+        for fault in faults {
+            let Some((_, list)) = fault.message.split_once("allowed here: ") else { continue };
+            let table = fault.key.trim_end_matches("zzzzzzzzz");
+            known.extend(list.split(", ").map(|key| format!("{table}{key}")));
+        }
+        for table in tables {
+            assert!(known.remove(*table), "{table}");
+        }
+        assert_eq!(known, keys(&uncomment(text)));
+    };
+    let host = Host { name: "n1".to_owned() };
+    let faults = parse(&SourceFile::new("b", main), &[], &host).faults;
+    check(faults, BATON, &["node", "ring", "control", "service"]);
+    let service = [SourceFile::new("s", service)];
+    let faults = parse(&SourceFile::new("b", ""), &service, &host).faults;
+    check(faults, SERVICE, &["health", "update", "rollback"]);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Each text and the exact list of what is said about it, position included.
 
+// The functions that the tests share may fail loudly, as the tests themselves may.
+#![allow(clippy::expect_used, clippy::panic)]
+
 use baton_config::limits::{FAULTS_MAX, FILE_MAX_BYTES};
 use baton_config::{Fault, Host, Outcome, SourceFile, parse, parse_service};
 
