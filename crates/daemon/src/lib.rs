@@ -1,1 +1,5 @@
-//! Placeholder, replaced in the first commit of this crate.
+//! The daemon: a thin shell around one `Node`. One task owns it; sockets, timers, children and the
+//! control API hand it events and carry out its effects.
+
+pub mod api;
+pub mod client;

@@ -1,8 +1,10 @@
 //! What a node wants done; the shell does it and answers with an event.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use baton_supervise::Launch;
 
 use baton_types::manifest::{HealthCheck, HookKind, StopSignal};
 use baton_types::{Digest, GroupName, Name, Release, RolloutId, Term, Text};
@@ -75,7 +77,7 @@ pub enum Effect {
         /// Names the launch.
         run: u64,
         /// What and how.
-        program: Program,
+        launch: Arc<Launch>,
     },
     /// Stop the program and everything that it started.
     Halt {
@@ -96,10 +98,17 @@ pub enum Effect {
         hook: u64,
         /// Which hook.
         kind: HookKind,
-        /// What and how.
-        program: Program,
+        /// The launch whose hook it is.
+        launch: Arc<Launch>,
         /// Until it and everything that it started is killed.
         timeout: Duration,
+    },
+    /// Kill a hook and everything that it started; it is answered as always.
+    CancelHook {
+        /// Which service.
+        group: GroupName,
+        /// Which run of a hook.
+        hook: u64,
     },
     /// Run a health check.
     Check {
@@ -107,10 +116,10 @@ pub enum Effect {
         group: GroupName,
         /// Names this check.
         check: u64,
-        /// What to ask, with `${NAME}` expanded.
-        check_of: HealthCheck,
-        /// Where and as whom an exec check runs.
-        program: Program,
+        /// What to ask.
+        what: HealthCheck,
+        /// The launch that is asked.
+        launch: Arc<Launch>,
         /// After it the check has failed.
         timeout: Duration,
     },
@@ -144,21 +153,6 @@ pub enum Effect {
     Log(Line),
     /// The ring knows that we go (or had its chance); services are stopped if that was asked.
     GoodbyeSaid,
-}
-
-/// A program, hook or check to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// The release whose unpacked folder it belongs to.
-    pub release: Release,
-    /// Program and arguments as the release has them: the shell expands `${NAME}` from `env` and
-    /// takes the first word relative to the release's root.
-    pub command: Vec<String>,
-    /// The service's `env`, `BATON_NODE`, `BATON_GROUP`, `BATON_RELEASE` and `BATON_ROLLOUT`; the
-    /// shell adds the paths.
-    pub env: BTreeMap<String, String>,
-    /// User to run as; `None`: the daemon's.
-    pub run_as: Option<String>,
 }
 
 /// How urgent a line is; the numbers of syslog are the shell's business.

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use baton_supervise::{CheckResult, ExitKind, HookResult};
 use baton_types::manifest::Manifest;
-use baton_types::member::Health;
 use baton_types::service::ServiceSettings;
 use baton_types::{Digest, GroupName, Release, Text};
 use baton_wire::Envelope;
@@ -81,7 +81,7 @@ pub enum Event {
         /// The process.
         pid: u32,
         /// How.
-        exit: Exit,
+        how: ExitKind,
         /// The last line that it printed.
         last_output: Text,
     },
@@ -99,9 +99,7 @@ pub enum Event {
         /// Which run of a hook.
         hook: u64,
         /// How.
-        exit: OnceExit,
-        /// The last line that it printed.
-        last_output: Text,
+        result: HookResult,
     },
     /// A health check ended.
     Checked {
@@ -110,9 +108,7 @@ pub enum Event {
         /// Which check.
         check: u64,
         /// The verdict on this one answer.
-        health: Health,
-        /// What was answered.
-        text: Text,
+        result: CheckResult,
     },
     /// The program spoke over `NOTIFY_SOCKET`.
     Notified {
@@ -173,28 +169,6 @@ pub struct ChannelEntry {
     pub promotion: u64,
     /// Promoted with `--again`: a rejected target may start once more.
     pub again: bool,
-}
-
-/// How a supervised program ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// With a code.
-    Code(i32),
-    /// By a signal.
-    Signal(i32),
-    /// It ended while nobody who could know was there.
-    Unknown,
-}
-
-/// How a hook ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OnceExit {
-    /// By itself, or killed from outside.
-    Ended(Exit),
-    /// Killed at its timeout, with everything that it started.
-    TimedOut,
-    /// Could not be started.
-    CouldNotStart(Text),
 }
 
 /// A release's digest with its manifest: what the shell finds in the store at start.

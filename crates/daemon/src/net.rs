@@ -1,0 +1,128 @@
+//! Datagrams and stream frames: what leaves and enters a node, sealed.
+//!
+//! Invariant: only an envelope that was opened under the ring's sealing, decoded whole and is new
+//! reaches the node; everything else is counted by its reason and dropped, and never answered.
+
+mod counters;
+mod datagram;
+mod listen;
+mod peer;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use baton_node::Event;
+use baton_types::{BootNonce, NodeId};
+use baton_wire::seal::{OVERHEAD_BYTES, Sealing};
+use baton_wire::{Envelope, Message, codec};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::{RwLock, mpsc};
+
+pub use counters::{Count, NetCounters};
+use peer::Peer;
+
+/// The sockets of one daemon.
+#[derive(Debug)]
+pub struct Net {
+    shared: Arc<Shared>,
+    peers: BTreeMap<SocketAddr, Peer>,
+    counter: AtomicU64,
+    max_packet: usize,
+}
+
+/// What the tasks of the sockets share.
+#[derive(Debug)]
+struct Shared {
+    socket: UdpSocket,
+    sealing: RwLock<Sealing>,
+    me: NodeId,
+    boot: BootNonce,
+    counters: NetCounters,
+}
+
+/// Why the sockets could not be opened. Nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    /// The address is taken, not ours, or not allowed.
+    #[error("cannot bind {protocol} {addr}: {cause}")]
+    Bind {
+        /// udp or tcp.
+        protocol: &'static str,
+        /// As configured.
+        addr: SocketAddr,
+        /// From the system.
+        cause: std::io::Error,
+    },
+}
+
+impl Net {
+    /// Binds UDP and TCP on `bind` and starts their tasks, which hand packets to `events`.
+    pub async fn open(
+        bind: SocketAddr,
+        sealing: Sealing,
+        me: NodeId,
+        boot: BootNonce,
+        max_packet: usize,
+        events: mpsc::Sender<Event>,
+    ) -> Result<Self, NetError> {
+        let failed = |protocol| move |cause| NetError::Bind { protocol, addr: bind, cause };
+        let socket = UdpSocket::bind(bind).await.map_err(failed("udp"))?;
+        let listener = TcpListener::bind(bind).await.map_err(failed("tcp"))?;
+        let shared = Arc::new(Shared {
+            socket,
+            sealing: RwLock::new(sealing),
+            me,
+            boot,
+            counters: NetCounters::default(),
+        });
+        tokio::spawn(datagram::receive(Arc::clone(&shared), events.clone()));
+        tokio::spawn(listen::accept(Arc::clone(&shared), listener, events));
+        Ok(Self { shared, peers: BTreeMap::new(), counter: AtomicU64::new(1), max_packet })
+    }
+
+    /// Sends `messages` in one envelope; a loss is no error, the protocols repeat.
+    pub async fn send(&mut self, to: SocketAddr, messages: Vec<Message>, stream: bool) {
+        let counter = self.counter.fetch_add(1, Ordering::Relaxed);
+        let envelope =
+            Envelope { sender: self.shared.me, boot: self.shared.boot, counter, messages };
+        let Ok(content) = codec::encode(&envelope) else {
+            self.shared.counters.add(Count::NotEncoded);
+            return;
+        };
+        if !stream && content.len() + OVERHEAD_BYTES <= self.max_packet {
+            datagram::send(&self.shared, to, &content).await;
+        } else {
+            self.peer(to).send(content, &self.shared.counters);
+        }
+    }
+
+    /// Takes other keys into use, for both directions; open streams go on until they end.
+    pub async fn set_sealing(&self, sealing: Sealing) {
+        *self.shared.sealing.write().await = sealing;
+    }
+
+    /// What was sent, received and dropped, by reason.
+    pub fn counters(&self) -> NetCounters {
+        self.shared.counters.clone()
+    }
+
+    fn peer(&mut self, to: SocketAddr) -> &mut Peer {
+        self.peers.retain(|addr, peer| *addr == to || !peer.is_ended());
+        let shared = &self.shared;
+        let peer = self.peers.entry(to).or_insert_with(|| Peer::start(Arc::clone(shared), to));
+        if peer.is_ended() {
+            *peer = Peer::start(Arc::clone(shared), to);
+        }
+        peer
+    }
+}
+
+/// Random bytes from the system, for nonces.
+fn random_bytes<const N: usize>() -> [u8; N] {
+    rand::random()
+}
+
+#[cfg(test)]
+mod tests;

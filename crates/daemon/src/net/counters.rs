@@ -1,0 +1,70 @@
+//! Counts of packets, by what became of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// A datagram left.
+    DatagramSent,
+    /// A stream frame left.
+    FrameSent,
+    /// A datagram was accepted.
+    DatagramReceived,
+    /// A stream frame was accepted.
+    FrameReceived,
+    /// It did not open: wrong key, format or mode, changed, cut.
+    NotOpened,
+    /// It opened but did not decode.
+    NotDecoded,
+    /// Its counter was seen before.
+    Replayed,
+    /// It carries our own id.
+    FromOurselves,
+    /// The node is behind with its work.
+    QueueFull,
+    /// A value that no frame can carry.
+    NotEncoded,
+    /// The system refused to send: no route, or a local firewall.
+    SendFailed,
+    /// A connection over the limit for its source, or for all.
+    ConnectionRefused,
+    /// A stream ended with an error.
+    StreamFailed,
+}
+
+impl Count {
+    /// Every count with its name in the metrics.
+    pub const ALL: [(Self, &'static str); 13] = [
+        (Self::DatagramSent, "datagram_sent"),
+        (Self::FrameSent, "frame_sent"),
+        (Self::DatagramReceived, "datagram_received"),
+        (Self::FrameReceived, "frame_received"),
+        (Self::NotOpened, "not_opened"),
+        (Self::NotDecoded, "not_decoded"),
+        (Self::Replayed, "replayed"),
+        (Self::FromOurselves, "from_ourselves"),
+        (Self::QueueFull, "queue_full"),
+        (Self::NotEncoded, "not_encoded"),
+        (Self::SendFailed, "send_failed"),
+        (Self::ConnectionRefused, "connection_refused"),
+        (Self::StreamFailed, "stream_failed"),
+    ];
+}
+
+/// All counts of one daemon; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct NetCounters(Arc<[AtomicU64; Count::ALL.len()]>);
+
+impl NetCounters {
+    /// One more.
+    pub fn add(&self, count: Count) {
+        self.0[count as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many so far.
+    pub fn get(&self, count: Count) -> u64 {
+        self.0[count as usize].load(Ordering::Relaxed)
+    }
+}

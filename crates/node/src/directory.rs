@@ -1,0 +1,108 @@
+//! What the members say of their services and ledgers, decoded from the ring's facts.
+//!
+//! Invariant: it holds exactly what the ring's facts hold, as far as they decode; a fact of a kind
+//! or version that this program does not know is left to the ring, which passes it on.
+
+use std::collections::BTreeMap;
+
+use baton_types::facts::FactKey;
+use baton_types::member::{LedgerFact, ServiceFact};
+use baton_types::{GroupName, NodeId};
+use baton_wire::codec;
+use serde::Serialize;
+
+/// Facts by group, then by node.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    services: BTreeMap<GroupName, BTreeMap<NodeId, ServiceFact>>,
+    ledgers: BTreeMap<GroupName, BTreeMap<NodeId, LedgerFact>>,
+}
+
+impl Directory {
+    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about.
+    pub(crate) fn take(
+        &mut self,
+        node: NodeId,
+        key: &FactKey,
+        value: Option<&[u8]>,
+    ) -> Option<GroupName> {
+        let (kind, group) = key.as_str().split_once('/')?;
+        let group: GroupName = group.parse().ok()?;
+        match kind {
+            SERVICE => put(&mut self.services, &group, node, value),
+            LEDGER => put(&mut self.ledgers, &group, node, value),
+            _ => return None,
+        }
+        Some(group)
+    }
+
+    /// The service facts of a group's members, living or not.
+    pub(crate) fn members(
+        &self,
+        group: &GroupName,
+    ) -> impl Iterator<Item = (NodeId, &ServiceFact)> {
+        self.services.get(group).into_iter().flatten().map(|(node, fact)| (*node, fact))
+    }
+
+    /// What one member says of its service.
+    pub(crate) fn member(&self, group: &GroupName, node: NodeId) -> Option<&ServiceFact> {
+        self.services.get(group)?.get(&node)
+    }
+
+    /// The ledger facts of a group.
+    pub(crate) fn ledgers(
+        &self,
+        group: &GroupName,
+    ) -> impl Iterator<Item = (NodeId, &LedgerFact)> {
+        self.ledgers.get(group).into_iter().flatten().map(|(node, fact)| (*node, fact))
+    }
+
+    /// Every group that some member has.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &GroupName> {
+        self.services.keys()
+    }
+
+    /// The groups of one node.
+    pub(crate) fn groups_of(&self, node: NodeId) -> impl Iterator<Item = &GroupName> {
+        self.services.iter().filter(move |(_, of)| of.contains_key(&node)).map(|(group, _)| group)
+    }
+}
+
+fn put<T: serde::de::DeserializeOwned>(
+    table: &mut BTreeMap<GroupName, BTreeMap<NodeId, T>>,
+    group: &GroupName,
+    node: NodeId,
+    value: Option<&[u8]>,
+) {
+    match value.and_then(|bytes| codec::decode(bytes).ok()) {
+        Some(fact) => {
+            table.entry(group.clone()).or_default().insert(node, fact);
+        }
+        None => {
+            if let Some(of) = table.get_mut(group) {
+                of.remove(&node);
+                if of.is_empty() {
+                    table.remove(group);
+                }
+            }
+        }
+    }
+}
+
+/// Key of the fact about a service.
+pub(crate) fn service_key(group: &GroupName) -> Option<FactKey> {
+    FactKey::new(format!("{SERVICE}/{group}")).ok()
+}
+
+/// Key of the fact about a group's ledger.
+pub(crate) fn ledger_key(group: &GroupName) -> Option<FactKey> {
+    FactKey::new(format!("{LEDGER}/{group}")).ok()
+}
+
+/// A fact's value as it travels.
+pub(crate) fn fact_bytes<T: Serialize>(fact: &T) -> Option<Vec<u8>> {
+    codec::encode(fact).ok()
+}
+
+const SERVICE: &str = "service";
+const LEDGER: &str = "ledger";

@@ -1,0 +1,89 @@
+//! The node's durable files, and which part of the node waits for which write.
+//!
+//! Invariant: writes are numbered in the order in which they were asked for, and each is answered
+//! once.
+
+use std::collections::BTreeMap;
+
+use baton_types::member::Desired;
+use baton_types::GroupName;
+use baton_wire::codec;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::boot::FoundFile;
+
+/// What a node keeps of one of its services, beside ledger and turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceFile {
+    /// Whether its operator wants it to run on this node.
+    pub desired: Desired,
+}
+
+impl Default for ServiceFile {
+    fn default() -> Self {
+        Self { desired: Desired::Running }
+    }
+}
+
+/// Who waits for a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Nobody.
+    Nobody,
+    /// The ring: what it sends after a save waits for it.
+    Ring,
+    /// A group's ledger.
+    Ledger(GroupName, u64),
+    /// A group's turn.
+    Turn(GroupName, u64),
+}
+
+/// Writes under way.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    next: u64,
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+impl Writes {
+    /// The number of a new write.
+    pub(crate) fn begin(&mut self, waiting: Waiting) -> u64 {
+        self.next += 1;
+        self.waiting.insert(self.next, waiting);
+        self.next
+    }
+
+    /// Who waited for it; `None` for a number that is not under way.
+    pub(crate) fn end(&mut self, write: u64) -> Option<Waiting> {
+        self.waiting.remove(&write)
+    }
+}
+
+pub(crate) const RING: &str = "ring";
+
+pub(crate) fn ledger(group: &GroupName) -> String {
+    format!("ledger.{group}")
+}
+
+pub(crate) fn turn(group: &GroupName) -> String {
+    format!("turn.{group}")
+}
+
+pub(crate) fn service(group: &GroupName) -> String {
+    format!("service.{group}")
+}
+
+/// A file's value: `Ok(None)` where there is none, `Err` names what was wrong.
+pub(crate) fn read<T: DeserializeOwned>(
+    files: &BTreeMap<String, FoundFile>,
+    name: &str,
+) -> Result<Option<T>, String> {
+    match files.get(name) {
+        None => Ok(None),
+        Some(FoundFile::Damaged) => Err("failed its checksum".to_owned()),
+        Some(FoundFile::Content(bytes)) => {
+            codec::decode(bytes).map(Some).map_err(|cause| cause.to_string())
+        }
+    }
+}

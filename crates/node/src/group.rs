@@ -1,0 +1,366 @@
+//! One service of this node with everything that its group needs: ledger, leader's side, member's
+//! side and supervision.
+//!
+//! Invariant: the parts do not know each other; all that passes between them passes here, and
+//! nothing of a record is acted on before the ledger says that it is committed.
+
+mod facts;
+mod leadership;
+mod running;
+mod status;
+mod turns;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use baton_ledger::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, Opened, Seen};
+use baton_rollout::{GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings};
+use baton_supervise::{Launch, Service, ServiceTiming};
+use baton_types::limits::VOTER_LIMIT;
+use baton_types::manifest::HookKind;
+use baton_types::member::Desired;
+use baton_types::service::ServiceSettings;
+use baton_types::{
+    Command, CommandAnswer, CommandId, GroupName, Moment, NodeId, Now, RolloutId, Target, Term,
+    Text,
+};
+use baton_wire::ledger::StateBytes;
+use baton_wire::{LedgerMessage, Message};
+use rand::RngExt as _;
+
+use crate::boot::{Adopted, Boot};
+use crate::effect::{Level, Line};
+use crate::files::{self, ServiceFile, Waiting};
+use crate::shared::Shared;
+
+pub(crate) use status::copy_of_nothing;
+
+/// See the module's page.
+pub(crate) struct Group {
+    pub(crate) name: GroupName,
+    pub(crate) settings: ServiceSettings,
+    pub(crate) ledger: Ledger,
+    lead: Lead,
+    member: Member,
+    service: Service,
+    /// The last committed record's content and place.
+    state: GroupState,
+    term: Term,
+    version: u64,
+    /// Whether a committed record was seen since this start.
+    heard: bool,
+    /// The bytes of a committed record that do not decode: of a newer program.
+    unreadable: bool,
+    /// Something changed that a leader's decision depends on.
+    stale: bool,
+    /// The view of the members must be given to the ledger.
+    unseen: bool,
+    wake: Option<Moment>,
+    inputs: Vec<LeadInput>,
+    /// Answers that become valid with the record in flight.
+    promised: Option<(u64, Vec<(CommandId, CommandAnswer)>)>,
+    /// Who waits for the answer to a command.
+    owed: BTreeMap<CommandId, BTreeSet<Option<NodeId>>>,
+    /// `start` commands that wait for a reading of the channel.
+    starts: Vec<Command>,
+    /// `ReadChannel` commands that wait for it.
+    channel_hints: Vec<CommandId>,
+    reading_channel: bool,
+    channel_error: String,
+    /// Voters to remove, with the commands that ask for it.
+    removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
+    leading: bool,
+    file: ServiceFile,
+    /// The launch that the service was last asked to run.
+    launched: Option<Launch>,
+    /// The rollout that brought what runs, for `BATON_ROLLOUT`.
+    rollout: Option<RolloutId>,
+    /// What is to run but must be fetched or unpacked first.
+    restoring: Option<Target>,
+    restore_at: Option<Moment>,
+    /// The member's side waits for the service to be down.
+    awaiting_stop: bool,
+    hooks: BTreeMap<u64, (HookKind, Arc<Launch>)>,
+    next_hook: u64,
+    phase: Text,
+    fact: Option<Vec<u8>>,
+    ledger_fact: Option<Vec<u8>>,
+    census: String,
+    kept: Vec<baton_types::Digest>,
+    /// The last line about a rollout that a member without a vote has heard of.
+    told: String,
+    pub(crate) unloading: bool,
+}
+
+impl Group {
+    /// The group of one service, from what was found on disk.
+    pub(crate) fn open(
+        settings: ServiceSettings,
+        boot: &Boot,
+        shared: &mut Shared,
+        now: Now,
+    ) -> Self {
+        let name = settings.name.clone();
+        let opened = opened_ledger(boot, shared, &name);
+        let member_file: MemberFile = found(boot, shared, &name, files::turn(&name));
+        let file: ServiceFile = found(boot, shared, &name, files::service(&name));
+        let timing = &shared.timing;
+        let ledger_settings = LedgerSettings {
+            me: shared.me,
+            heartbeat: timing.heartbeat,
+            election_timeout: timing.election_timeout,
+            settle: timing.probe_period * 2,
+            expect: settings.expect,
+            voter_limit: VOTER_LIMIT,
+            initial_state: StateBytes::default(),
+        };
+        let lead_settings =
+            LeadSettings { claim_window: timing.claim_window, resend: timing.heartbeat * 4 };
+        let member_settings =
+            MemberSettings { claim_window: timing.claim_window, resend: timing.heartbeat * 4 };
+        let mut seed = || shared.rng.random::<u64>();
+        let ledger = Ledger::open(ledger_settings, opened, seed(), now.moment);
+        let lead = Lead::new(lead_settings, shared.me, seed());
+        let member =
+            Member::open(member_settings, shared.me, shared.machine_boot, member_file, seed(), now);
+        let service = Service::new(ServiceTiming::default(), now.moment, seed());
+        let mut group = Self {
+            name,
+            settings,
+            ledger,
+            lead,
+            member,
+            service,
+            state: GroupState::default(),
+            term: Term::default(),
+            version: 0,
+            heard: false,
+            unreadable: false,
+            stale: true,
+            unseen: true,
+            wake: None,
+            inputs: Vec::new(),
+            promised: None,
+            owed: BTreeMap::new(),
+            starts: Vec::new(),
+            channel_hints: Vec::new(),
+            reading_channel: false,
+            channel_error: String::new(),
+            removals: BTreeMap::new(),
+            leading: false,
+            file,
+            launched: None,
+            rollout: None,
+            restoring: None,
+            restore_at: None,
+            awaiting_stop: false,
+            hooks: BTreeMap::new(),
+            next_hook: 0,
+            phase: Text::default(),
+            fact: None,
+            ledger_fact: None,
+            census: String::new(),
+            kept: Vec::new(),
+            told: String::new(),
+            unloading: false,
+        };
+        group.resume_service(now, shared, boot.adopted.get(&group.name).copied());
+        group.publish(now, shared);
+        group
+    }
+
+    /// Hands everything over that the parts have for each other; `false` when there was nothing.
+    pub(crate) fn drive(&mut self, now: Now, shared: &mut Shared) -> bool {
+        let mut moved = self.drive_ledger(now, shared);
+        moved |= self.drive_lead(now, shared);
+        moved |= self.drive_member(now, shared);
+        moved |= self.drive_service(now, shared);
+        moved
+    }
+
+    /// Does what is due in every part.
+    pub(crate) fn tick(&mut self, now: Now, shared: &mut Shared) {
+        if self.ledger.next_tick() <= now.moment {
+            self.ledger.tick(now.moment);
+        }
+        if self.member.next_tick().is_some_and(|due| due <= now.moment) {
+            self.member.tick(now);
+        }
+        if self.service.next_tick().is_some_and(|due| due <= now.moment) {
+            self.service.tick(now.moment);
+        }
+        if self.wake.is_some_and(|due| due <= now.moment) {
+            self.stale = true;
+        }
+        if self.restore_at.is_some_and(|due| due <= now.moment) {
+            self.restore_at = None;
+            self.restore(shared);
+        }
+    }
+
+    /// When [`Group::tick`] has something to do.
+    pub(crate) fn next_tick(&self) -> Moment {
+        let optional =
+            [self.member.next_tick(), self.service.next_tick(), self.wake_due(), self.restore_at];
+        let ledger = self.ledger.next_tick();
+        optional.into_iter().flatten().fold(ledger, Moment::min)
+    }
+
+    fn wake_due(&self) -> Option<Moment> {
+        // A decision that cannot be made now is made when the record in flight is committed.
+        self.wake.filter(|_| self.leading && !self.ledger.view().in_flight)
+    }
+
+    /// The members, their facts or the ring's opinion of them changed.
+    pub(crate) fn members_changed(&mut self) {
+        self.stale = true;
+        self.unseen = true;
+    }
+
+    fn drive_ledger(&mut self, now: Now, shared: &mut Shared) -> bool {
+        if std::mem::take(&mut self.unseen) {
+            let seen = self.seen(shared);
+            self.ledger.see(now.moment, &seen);
+        }
+        self.ledger.set_busy(now.moment, self.has_open_turn());
+        let outputs = self.ledger.take_outputs();
+        let moved = !outputs.is_empty();
+        for output in outputs {
+            match output {
+                LedgerOutput::Send { to, message } => {
+                    shared.send(to, Message::Ledger(self.name.clone(), message));
+                }
+                LedgerOutput::Persist { token, file } => {
+                    let waiting = Waiting::Ledger(self.name.clone(), token);
+                    shared.write(files::ledger(&self.name), &*file, waiting);
+                }
+                LedgerOutput::Committed(record) => self.committed(now, shared, &record),
+                LedgerOutput::Leading { term } => self.leads(now, shared, term),
+                LedgerOutput::NotLeading => self.leads_no_more(shared),
+                LedgerOutput::Note(text) => {
+                    shared.log(Line::new(Level::Info, text).of(&self.name));
+                }
+            }
+        }
+        moved
+    }
+
+    fn has_open_turn(&self) -> bool {
+        self.state.rollout.as_ref().is_some_and(|rollout| rollout.open_turns().next().is_some())
+    }
+
+    fn seen(&self, shared: &Shared) -> Vec<Seen> {
+        let mut seen: Vec<Seen> = Vec::new();
+        for (node, _) in shared.directory.members(&self.name) {
+            let Some(member) = shared.ring.member(node) else { continue };
+            let liveness = match member.state {
+                baton_ring::MemberState::Alive => Liveness::Alive,
+                baton_ring::MemberState::Suspect => Liveness::Suspect,
+                baton_ring::MemberState::Restarting => Liveness::Restarting,
+                baton_ring::MemberState::Dead => Liveness::Dead,
+                baton_ring::MemberState::Left => Liveness::Left,
+            };
+            let told = shared.directory.ledgers(&self.name).find(|(of, _)| *of == node);
+            seen.push(Seen {
+                node,
+                liveness,
+                lineage: told.map(|(_, fact)| fact.lineage),
+                leader: told.and_then(|(_, fact)| fact.leader),
+                heard_of_me: None,
+            });
+        }
+        // One that asked to be removed must not be let in again before it is gone.
+        for node in self.removals.keys() {
+            if let Some(entry) = seen.iter_mut().find(|entry| entry.node == *node) {
+                entry.liveness = Liveness::Left;
+            }
+        }
+        seen
+    }
+
+    /// A message of another ledger of the group.
+    pub(crate) fn ledger_message(&mut self, now: Now, from: NodeId, message: LedgerMessage) {
+        self.ledger.receive(now.moment, from, message);
+    }
+
+    /// A ledger write ended.
+    pub(crate) fn ledger_written(&mut self, now: Now, token: u64, ok: bool) {
+        self.ledger.persisted(now.moment, token, ok);
+    }
+
+    /// The leader, as far as this node knows.
+    pub(crate) fn leader(&self, shared: &Shared) -> Option<NodeId> {
+        self.ledger.view().leader.or_else(|| leader_by_facts(shared, &self.name))
+    }
+
+    /// Takes other settings into use. What runs keeps its environment until its next turn or
+    /// restart.
+    pub(crate) fn set_settings(&mut self, now: Now, shared: &mut Shared, new: ServiceSettings) {
+        if self.settings != new {
+            self.settings = new;
+            self.stale = true;
+            self.publish(now, shared);
+        }
+    }
+
+    /// Whether nothing of the service is meant to run.
+    pub(crate) fn wants_stopped(&self) -> bool {
+        self.file.desired == Desired::Stopped
+    }
+
+    /// Whether this node has a vote in the group.
+    pub(crate) fn is_voter(&self, node: NodeId) -> bool {
+        self.ledger.view().voters.iter().any(|voter| voter.node == node)
+    }
+}
+
+/// Who leads a group according to the facts of its voters: the newest term that names a living
+/// node.
+pub(crate) fn leader_by_facts(shared: &Shared, group: &GroupName) -> Option<NodeId> {
+    shared
+        .directory
+        .ledgers(group)
+        .filter_map(|(_, fact)| Some((fact.term, fact.leader?)))
+        .filter(|(_, leader)| {
+            *leader == shared.me
+                || shared.ring.member(*leader).is_some_and(|member| member.state.is_reachable())
+        })
+        .max()
+        .map(|(_, leader)| leader)
+}
+
+fn opened_ledger(boot: &Boot, shared: &mut Shared, name: &GroupName) -> Opened {
+    match files::read::<LedgerFile>(&boot.files, &files::ledger(name)) {
+        Ok(None) => Opened::Missing,
+        Ok(Some(file)) if file.is_sane() => Opened::File(Box::new(file)),
+        Ok(Some(_)) => {
+            damaged(shared, name, &files::ledger(name), "its numbers are out of bounds");
+            Opened::Damaged
+        }
+        Err(cause) => {
+            damaged(shared, name, &files::ledger(name), &cause);
+            Opened::Damaged
+        }
+    }
+}
+
+/// A file's value, or the default of a file that is missing or damaged.
+fn found<T: serde::de::DeserializeOwned + Default>(
+    boot: &Boot,
+    shared: &mut Shared,
+    group: &GroupName,
+    name: String,
+) -> T {
+    match files::read(&boot.files, &name) {
+        Ok(value) => value.unwrap_or_default(),
+        Err(cause) => {
+            damaged(shared, group, &name, &cause);
+            T::default()
+        }
+    }
+}
+
+fn damaged(shared: &mut Shared, group: &GroupName, file: &str, cause: &str) {
+    let text = format!("the file {file} is damaged ({cause}) and was moved aside");
+    shared.log(Line::new(Level::Error, text).of(group));
+}

@@ -1,0 +1,295 @@
+//! Supervision: what runs at boot, what the operator wants on this node, and what the service asks
+//! of the shell.
+//!
+//! Invariant: what a member last ran is started again without anybody's permission; only a turn
+//! changes what that is.
+
+use std::sync::Arc;
+
+use baton_supervise::{Launch, ServiceInput, ServiceOutput};
+use baton_types::limits::BASELINES_MAX;
+use baton_types::member::{Desired, ProcessState};
+use baton_types::{Now, Release, Target};
+
+use super::Group;
+use crate::boot::Adopted;
+use crate::effect::{Effect, Level, Line};
+use crate::event::DepotFault;
+use crate::files::{self, Waiting};
+use crate::limits::RESTORE_INTERVAL;
+use crate::shared::Shared;
+
+impl Group {
+    /// At the start of the daemon: takes over what still runs, starts what should.
+    pub(super) fn resume_service(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        adopted: Option<Adopted>,
+    ) {
+        if let Some(adopted) = adopted {
+            match self.adoptable(shared, adopted) {
+                Some(launch) => {
+                    let text =
+                        format!("{} still runs as process {}", launch.target, adopted.pid);
+                    shared.log(Line::new(Level::Info, text).of(&self.name));
+                    self.launched = Some(launch.clone());
+                    self.service.adopt(now.moment, launch, adopted.pid);
+                }
+                None => {
+                    let text = format!(
+                        "process {} runs a release that is no longer on this machine",
+                        adopted.pid
+                    );
+                    shared.log(Line::new(Level::Warning, text).of(&self.name));
+                }
+            }
+        }
+        if self.wants_stopped() {
+            self.service.halt(now.moment);
+        } else if let Some(target) = self.member.wants_running().cloned() {
+            self.run_target(now, shared, target);
+        }
+    }
+
+    fn adoptable(&self, shared: &Shared, adopted: Adopted) -> Option<Launch> {
+        let file = self.member.file();
+        let turn = file.turn.as_ref().map(|turn| &turn.terms.target);
+        let target = [file.running.as_ref(), turn, file.previous.as_ref()]
+            .into_iter()
+            .flatten()
+            .find(|target| target.release.digest == adopted.digest)?;
+        self.launch_of(shared, target)
+    }
+
+    /// Runs `target`, bringing it back to this machine first if it must be.
+    fn run_target(&mut self, now: Now, shared: &mut Shared, target: Target) {
+        match self.launch_of(shared, &target) {
+            Some(launch) if shared.unpacked.contains(&target.release.digest) => {
+                let already = self.launched.as_ref().is_some_and(|running| {
+                    running.target.same_as(&launch.target)
+                        && self.service.status().process == ProcessState::Running
+                });
+                if !already {
+                    self.launch(now, launch);
+                }
+            }
+            _ => self.restore_target(shared, target),
+        }
+    }
+
+    pub(super) fn launch(&mut self, now: Now, launch: Launch) {
+        self.launched = Some(launch.clone());
+        self.service.run(now.moment, launch);
+    }
+
+    /// `target` is to run but is not on this machine: it is fetched and unpacked again.
+    pub(super) fn restore_target(&mut self, shared: &mut Shared, target: Target) {
+        self.restoring = Some(target);
+        self.restore(shared);
+    }
+
+    pub(super) fn restore(&mut self, shared: &mut Shared) {
+        if let Some(target) = &self.restoring {
+            shared.effects.push(Effect::Fetch {
+                group: self.name.clone(),
+                depot: self.settings.depot.clone(),
+                release: target.release.clone(),
+            });
+        }
+    }
+
+    fn restores(&self, release: &Release) -> bool {
+        self.restoring.as_ref().is_some_and(|target| target.release.digest == release.digest)
+    }
+
+    pub(super) fn restore_fetched(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        release: &Release,
+        fault: Option<&DepotFault>,
+    ) {
+        if self.restores(release) {
+            match fault {
+                None => shared.effects.push(Effect::Unpack {
+                    group: self.name.clone(),
+                    release: release.clone(),
+                }),
+                Some(fault) => self.restore_later(now, shared, release, fault),
+            }
+        }
+    }
+
+    pub(super) fn restore_unpacked(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        release: &Release,
+        fault: Option<&DepotFault>,
+    ) {
+        if self.restores(release) {
+            match fault {
+                None => {
+                    if let Some(target) = self.restoring.take()
+                        && let Some(launch) = self.launch_of(shared, &target)
+                        && !self.wants_stopped()
+                    {
+                        self.launch(now, launch);
+                    }
+                }
+                Some(fault) => self.restore_later(now, shared, release, fault),
+            }
+        }
+    }
+
+    fn restore_later(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        release: &Release,
+        fault: &DepotFault,
+    ) {
+        let text = format!("{release} cannot be brought back: {}", fault.text);
+        shared.log(Line::new(Level::Error, text).of(&self.name));
+        self.restore_at = Some(now.moment + RESTORE_INTERVAL);
+    }
+
+    /// `service start`, or the service's part in a turn.
+    pub(crate) fn start(&mut self, now: Now, shared: &mut Shared) -> Result<String, String> {
+        self.set_desired(shared, Desired::Running);
+        let Some(target) = self.member.wants_running().cloned() else {
+            return Err(format!(
+                "{} has no release on this node yet: its first rollout brings one",
+                self.name
+            ));
+        };
+        let text = format!("{target} is being started");
+        self.run_target(now, shared, target);
+        if let Some(launch) = self.launched.clone() {
+            self.service.run(now.moment, launch);
+        }
+        self.publish(now, shared);
+        Ok(text)
+    }
+
+    /// `service stop`.
+    pub(crate) fn stop(&mut self, now: Now, shared: &mut Shared) -> String {
+        self.set_desired(shared, Desired::Stopped);
+        self.restoring = None;
+        self.service.halt(now.moment);
+        self.publish(now, shared);
+        format!("{} is being stopped on this node and stays down until `service start`", self.name)
+    }
+
+    /// `service restart`: with today's settings.
+    pub(crate) fn restart(&mut self, now: Now, shared: &mut Shared) -> Result<String, String> {
+        let Some(target) = self.member.wants_running().cloned() else {
+            return Err(format!("{} runs nothing on this node", self.name));
+        };
+        self.set_desired(shared, Desired::Running);
+        match self.launch_of(shared, &target) {
+            Some(launch)
+                if self.launched.as_ref().is_none_or(|old| old.same_program(&launch)) =>
+            {
+                self.launch(now, launch);
+                self.service.restart(now.moment);
+            }
+            // Another launch replaces the one that runs by itself.
+            Some(launch) => self.launch(now, launch),
+            None => self.restore_target(shared, target.clone()),
+        }
+        self.publish(now, shared);
+        Ok(format!("{target} is being restarted"))
+    }
+
+    /// For good order at the end: stops the program without changing what the operator wants.
+    pub(crate) fn halt_for_goodbye(&mut self, now: Now) {
+        self.restoring = None;
+        self.service.halt(now.moment);
+    }
+
+    /// Whether nothing of the service runs.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.service.status().process == ProcessState::Stopped
+    }
+
+    pub(super) fn set_desired(&mut self, shared: &mut Shared, desired: Desired) {
+        if self.file.desired != desired {
+            self.file.desired = desired;
+            shared.write(files::service(&self.name), &self.file, Waiting::Nobody);
+        }
+    }
+
+    /// An answer of the shell for the service.
+    pub(crate) fn service_input(&mut self, now: Now, input: ServiceInput) {
+        match input {
+            ServiceInput::HookDone { hook, result } if hook % 2 == 1 => {
+                self.turn_hook_done(now, hook, &result);
+            }
+            ServiceInput::HookDone { hook, result } => {
+                let hook = hook / 2;
+                self.service.input(now.moment, ServiceInput::HookDone { hook, result });
+            }
+            other => self.service.input(now.moment, other),
+        }
+    }
+
+    pub(super) fn drive_service(&mut self, now: Now, shared: &mut Shared) -> bool {
+        let outputs = self.service.take_outputs();
+        let moved = !outputs.is_empty();
+        for output in outputs {
+            let group = self.name.clone();
+            match output {
+                ServiceOutput::Launch { run, launch } => {
+                    shared.effects.push(Effect::Launch { group, run, launch });
+                }
+                ServiceOutput::Halt { run, signal, timeout } => {
+                    shared.effects.push(Effect::Halt { group, run, signal, timeout });
+                }
+                ServiceOutput::RunHook { hook, kind, launch } => {
+                    let timeout = hook_timeout(&launch, kind);
+                    let hook = hook * 2;
+                    shared.effects.push(Effect::RunHook { group, hook, kind, launch, timeout });
+                }
+                ServiceOutput::CancelHook { hook } => {
+                    shared.effects.push(Effect::CancelHook { group, hook: hook * 2 });
+                }
+                ServiceOutput::Check { check, what, timeout, launch } => {
+                    shared.effects.push(Effect::Check { group, check, what, timeout, launch });
+                }
+                ServiceOutput::Changed => self.publish(now, shared),
+                ServiceOutput::Event(event) => self.service_event(now, shared, event),
+            }
+        }
+        moved
+    }
+
+    /// Tells the shell which unpacked releases stay.
+    pub(super) fn keep_releases(&mut self, shared: &mut Shared) {
+        let mut keep = self.member.kept();
+        let more = self.settings.keep_releases as usize;
+        keep.extend(self.state.baselines.iter().rev().take(more).map(|t| t.release.digest));
+        keep.extend(self.state.rollout.iter().map(|rollout| rollout.to.release.digest));
+        keep.extend(self.restoring.iter().map(|target| target.release.digest));
+        keep.sort_unstable();
+        keep.dedup();
+        keep.truncate(KEPT_MAX);
+        if keep != self.kept {
+            self.kept.clone_from(&keep);
+            shared.effects.push(Effect::KeepReleases { group: self.name.clone(), keep });
+        }
+    }
+
+    /// What is to stay on this machine, as last told.
+    pub(crate) fn kept(&self) -> &[baton_types::Digest] {
+        &self.kept
+    }
+}
+
+fn hook_timeout(launch: &Arc<Launch>, kind: baton_types::manifest::HookKind) -> std::time::Duration {
+    launch.manifest.hooks.get(kind).map(|hook| hook.timeout).unwrap_or_default()
+}
+
+/// Unpacked releases of one service: baseline, last target and what a rollback may name.
+const KEPT_MAX: usize = BASELINES_MAX + 8;

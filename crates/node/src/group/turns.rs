@@ -1,0 +1,261 @@
+//! The member's side: its messages, its record, and what it asks of depot, hooks and service.
+
+use std::sync::Arc;
+
+use baton_rollout::{FetchResult, HookVerdict, MemberInput, MemberOutput, ServiceNote};
+use baton_supervise::verdict::{self, HookOutcome};
+use baton_supervise::{HookResult, Launch, ServiceEvent};
+use baton_types::manifest::{HookKind, Manifest};
+use baton_types::member::{Health, ProcessState};
+use baton_types::{NodeId, Now, Release, Target};
+use baton_wire::{Message, TurnMessage};
+
+use super::Group;
+use crate::effect::{Effect, Level, Line};
+use crate::event::DepotFault;
+use crate::files::{self, Waiting};
+use crate::shared::Shared;
+
+impl Group {
+    /// A message of the group's leader for this member.
+    pub(crate) fn from_leader(&mut self, now: Now, from: NodeId, message: TurnMessage) {
+        self.member.receive(now, from, message);
+    }
+
+    /// Whether this member is in a turn, so that the node must not be in one of another group.
+    pub(crate) fn in_turn(&self) -> bool {
+        self.member.in_turn()
+    }
+
+    /// A turn write ended.
+    pub(crate) fn turn_written(&mut self, now: Now, token: u64, ok: bool) {
+        self.member.input(now, MemberInput::Persisted { token, ok });
+    }
+
+    pub(super) fn drive_member(&mut self, now: Now, shared: &mut Shared) -> bool {
+        let outputs = self.member.take_outputs();
+        let moved = !outputs.is_empty();
+        for output in outputs {
+            match output {
+                MemberOutput::Send(message) => {
+                    if let Some(leader) = self.leader(shared) {
+                        shared.send(leader, Message::Turn(self.name.clone(), message));
+                    }
+                }
+                MemberOutput::Persist { token, file } => {
+                    let waiting = Waiting::Turn(self.name.clone(), token);
+                    shared.write(files::turn(&self.name), &*file, waiting);
+                    self.publish(now, shared);
+                    self.keep_releases(shared);
+                }
+                MemberOutput::Fetch { target, depot } => self.fetch(shared, target.release, depot),
+                MemberOutput::Unpack { target } => self.unpack(now, shared, target.release),
+                MemberOutput::RunHook { kind, target } => self.turn_hook(now, shared, kind, target),
+                MemberOutput::StopService => self.stop_for_turn(now),
+                MemberOutput::StartService(target) => self.start_for_turn(now, shared, target),
+                MemberOutput::Reboot => {
+                    let text = "the install hook asks for a reboot of this machine";
+                    shared.log(Line::new(Level::Warning, text).of(&self.name));
+                    shared.effects.push(Effect::Reboot { group: self.name.clone() });
+                }
+                MemberOutput::Phase(phase) => {
+                    self.phase = phase;
+                    self.publish(now, shared);
+                }
+            }
+        }
+        moved
+    }
+
+    fn fetch(&mut self, shared: &mut Shared, release: Release, depot: String) {
+        shared.effects.push(Effect::Fetch { group: self.name.clone(), depot, release });
+    }
+
+    fn unpack(&mut self, now: Now, shared: &mut Shared, release: Release) {
+        if shared.unpacked.contains(&release.digest) {
+            let digest = release.digest;
+            self.member.input(now, MemberInput::Unpacked { digest, result: FetchResult::Done });
+        } else {
+            shared.effects.push(Effect::Unpack { group: self.name.clone(), release });
+        }
+    }
+
+    /// A fetch ended.
+    pub(crate) fn fetched(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        release: &Release,
+        result: Result<Manifest, DepotFault>,
+    ) {
+        self.restore_fetched(now, shared, release, result.as_ref().err());
+        let result = match result {
+            Ok(_) => FetchResult::Done,
+            Err(fault) => fault_result(fault),
+        };
+        self.member.input(now, MemberInput::Fetched { digest: release.digest, result });
+    }
+
+    /// An unpacking ended.
+    pub(crate) fn unpacked(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        release: &Release,
+        result: Result<(), DepotFault>,
+    ) {
+        self.restore_unpacked(now, shared, release, result.as_ref().err());
+        let result = match result {
+            Ok(()) => FetchResult::Done,
+            Err(fault) => fault_result(fault),
+        };
+        self.member.input(now, MemberInput::Unpacked { digest: release.digest, result });
+    }
+
+    fn turn_hook(&mut self, now: Now, shared: &mut Shared, kind: HookKind, target: Target) {
+        let Some(launch) = self.launch_of(shared, &target) else {
+            let text = format!("{target} is not on this machine");
+            let verdict = HookVerdict::No(text.as_str().into());
+            self.member.input(now, MemberInput::HookDone { kind, verdict });
+            return;
+        };
+        let Some(timeout) = launch.manifest.hooks.get(kind).map(|hook| hook.timeout) else {
+            let verdict = HookVerdict::Yes { ran: false };
+            self.member.input(now, MemberInput::HookDone { kind, verdict });
+            return;
+        };
+        let launch = Arc::new(launch);
+        // Odd numbers; the service's own hooks have even ones.
+        self.next_hook += 2;
+        let hook = self.next_hook + 1;
+        self.hooks.insert(hook, (kind, Arc::clone(&launch)));
+        let group = self.name.clone();
+        shared.effects.push(Effect::RunHook { group, hook, kind, launch, timeout });
+    }
+
+    /// A hook of a turn ended.
+    pub(super) fn turn_hook_done(&mut self, now: Now, hook: u64, result: &HookResult) {
+        let Some((kind, launch)) = self.hooks.remove(&hook) else { return };
+        let timeout = launch.manifest.hooks.get(kind).map(|hook| hook.timeout).unwrap_or_default();
+        let verdict = match verdict::hook(kind, timeout, result) {
+            HookOutcome::Ok => HookVerdict::Yes { ran: true },
+            HookOutcome::NotYet(text) => HookVerdict::NotYet(text),
+            HookOutcome::Reboot => HookVerdict::Reboot,
+            HookOutcome::Failed(text) => HookVerdict::No(text),
+        };
+        self.member.input(now, MemberInput::HookDone { kind, verdict });
+    }
+
+    fn stop_for_turn(&mut self, now: Now) {
+        self.restoring = None;
+        if self.service.status().process == ProcessState::Stopped {
+            self.note(now, ServiceNote::Stopped);
+        } else {
+            self.awaiting_stop = true;
+            self.service.halt(now.moment);
+        }
+    }
+
+    fn start_for_turn(&mut self, now: Now, shared: &mut Shared, target: Target) {
+        self.rollout = self.member.file().turn.as_ref().map(|turn| turn.turn.rollout);
+        if self.wants_stopped() {
+            // The turn is the operator's later word: what it starts is meant to run.
+            self.set_desired(shared, baton_types::member::Desired::Running);
+        }
+        let Some(launch) = self.launch_of(shared, &target) else {
+            self.restore_target(shared, target);
+            return;
+        };
+        let status = self.service.status();
+        let runs = status.process == ProcessState::Running
+            && status.launch.as_ref().is_some_and(|running| running.same_program(&launch));
+        if runs {
+            let note = if status.health.is_healthy() {
+                Some(ServiceNote::Healthy)
+            } else if status.health == Health::Critical {
+                Some(ServiceNote::Unhealthy(status.health_text.clone()))
+            } else {
+                None
+            };
+            if let Some(note) = note {
+                self.note(now, note);
+            }
+            return;
+        }
+        self.launch(now, launch);
+    }
+
+    fn note(&mut self, now: Now, note: ServiceNote) {
+        self.member.input(now, MemberInput::Service(note));
+    }
+
+    /// What the service did, for the member's side and for the journal.
+    pub(super) fn service_event(&mut self, now: Now, shared: &mut Shared, event: ServiceEvent) {
+        let release =
+            self.service.status().target().map(|target| target.to_string()).unwrap_or_default();
+        let (level, text, note) = match event {
+            ServiceEvent::Started { pid } => {
+                (Level::Info, format!("{release} started as process {pid}"), None)
+            }
+            ServiceEvent::FirstHealthy => {
+                (Level::Info, format!("{release} is healthy"), Some(ServiceNote::Healthy))
+            }
+            ServiceEvent::BecameHealthy => {
+                (Level::Info, format!("{release} is healthy again"), Some(ServiceNote::Healthy))
+            }
+            ServiceEvent::BecameUnhealthy { health, text } => (
+                Level::Warning,
+                format!("{release} is {health}: {text}"),
+                Some(ServiceNote::Unhealthy(text)),
+            ),
+            ServiceEvent::Exited { text, .. } => {
+                (Level::Warning, format!("{release} {text}"), Some(ServiceNote::Exited(text)))
+            }
+            ServiceEvent::StartFailed { text } => (
+                Level::Warning,
+                format!("{release} did not start: {text}"),
+                Some(ServiceNote::StartFailed(text)),
+            ),
+            ServiceEvent::PostStopFailed { text } => {
+                (Level::Warning, format!("{release}: {text}"), None)
+            }
+            ServiceEvent::Stopped => {
+                let awaited = std::mem::take(&mut self.awaiting_stop);
+                let note = awaited.then_some(ServiceNote::Stopped);
+                (Level::Info, format!("{release} is stopped"), note)
+            }
+            ServiceEvent::RestartScheduled { delay, restarts } => {
+                let delay = baton_types::format_duration(delay);
+                let text = format!("{release} is started again in {delay} (restart {restarts})");
+                (Level::Info, text, None)
+            }
+        };
+        shared.log(Line::new(level, text).of(&self.name));
+        if let Some(note) = note {
+            self.note(now, note);
+        }
+    }
+
+    /// Everything that a program of `target` depends on, from today's settings; `None` while its
+    /// manifest is not on this machine.
+    pub(super) fn launch_of(&self, shared: &Shared, target: &Target) -> Option<Launch> {
+        let manifest = shared.manifests.get(&target.release.digest)?.clone();
+        let health_timing = self.settings.health.or(manifest.health_timing);
+        Some(Launch {
+            health_timing,
+            assume_healthy_after: self.settings.update.monitor,
+            env: self.settings.env.clone(),
+            run_as: self.settings.run_as.clone(),
+            rollout: self.rollout,
+            ..Launch::new(target.clone(), manifest)
+        })
+    }
+}
+
+fn fault_result(fault: DepotFault) -> FetchResult {
+    if fault.environment {
+        FetchResult::Environment(fault.text)
+    } else {
+        FetchResult::Refused(fault.text)
+    }
+}

@@ -1,0 +1,26 @@
+//! Limits of a node, each with its reason.
+
+use std::time::Duration;
+
+/// Rounds in which ring, groups and questions hand things to each other after one event. Each
+/// round moves something forward; more of them mean that two parts talk in a circle, and the rest
+/// waits for the next event.
+pub(crate) const ROUNDS_MAX: usize = 64;
+
+/// Inputs that wait for one step of a leader; members and askers repeat what is dropped.
+pub(crate) const INPUTS_MAX: usize = 4_096;
+
+/// Nodes that may wait for the answer to one command.
+pub(crate) const ASKERS_MAX: usize = 16;
+
+/// Commands that may wait for an answer at one leader.
+pub(crate) const COMMANDS_MAX: usize = 256;
+
+/// From one resolution of the join addresses to the next: host names move.
+pub(crate) const RESOLVE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// From one attempt to bring the release of a service back to this machine to the next.
+pub(crate) const RESTORE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a goodbye may take: services that stop in order have their own timeouts.
+pub(crate) const GOODBYE_PATIENCE: Duration = Duration::from_secs(90);
