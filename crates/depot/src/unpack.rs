@@ -1,0 +1,82 @@
+//! Unpacking a checked archive into a folder.
+//!
+//! Invariant: nothing is made outside the folder (every path goes through a cap-std `Dir`, besides
+//! the checks of the reader), nothing that is there is opened or replaced, and modes are 0755 and 0644
+//! whatever the archive or the umask says.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, OpenOptions};
+
+use crate::archive::Sink;
+use crate::tree::Tree;
+
+/// A folder being filled.
+pub(crate) struct Unpacker {
+    root: Dir,
+    file: Option<File>,
+}
+
+impl Unpacker {
+    /// Fills the empty folder at `path`.
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))?;
+        Ok(Self { root: Dir::open_ambient_dir(path, ambient_authority())?, file: None })
+    }
+
+    /// Makes all folders durable; files were when they ended.
+    pub(crate) fn sync(self, tree: &Tree) -> io::Result<()> {
+        for path in tree.folders_inner_first() {
+            self.root.open_dir(path)?.into_std_file().sync_all()?;
+        }
+        self.root.into_std_file().sync_all()
+    }
+}
+
+impl Sink for Unpacker {
+    fn folder(&mut self, path: &str) -> io::Result<()> {
+        self.root.create_dir(path)?;
+        let folder = self.root.open_dir(path)?.into_std_file();
+        folder.set_permissions(Permissions::from_mode(FOLDER_MODE))
+    }
+
+    fn begin_file(&mut self, path: &str, executable: bool) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        let file = self.root.open_with(path, &options)?;
+        let mode = if executable { FOLDER_MODE } else { FILE_MODE };
+        let permissions = Permissions::from_mode(mode);
+        file.set_permissions(cap_std::fs::Permissions::from_std(permissions))?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn write(&mut self, content: &[u8]) -> io::Result<()> {
+        match &mut self.file {
+            Some(file) => file.write_all(content),
+            None => Err(io::Error::other("content without a file")),
+        }
+    }
+
+    fn end_file(&mut self) -> io::Result<()> {
+        match self.file.take() {
+            Some(file) => file.sync_all(),
+            None => Err(io::Error::other("the end of no file")),
+        }
+    }
+
+    fn symlink(&mut self, path: &str, target: &str) -> io::Result<()> {
+        self.root.symlink(target, path)
+    }
+
+    fn hard_link(&mut self, path: &str, existing: &str) -> io::Result<()> {
+        self.root.hard_link(existing, &self.root, path)
+    }
+}
+
+const FOLDER_MODE: u32 = 0o755;
+const FILE_MODE: u32 = 0o644;
