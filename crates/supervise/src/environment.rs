@@ -168,3 +168,74 @@ const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// Enough of a wrong text to recognise it, however long it is.
 const SHOWN_MAX_CHARS: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn only_a_name_in_braces_is_expanded() {
+        let env = env(&[("PORT", "6379"), ("A_1", "x"), ("EMPTY", ""), ("NESTED", "${PORT}")]);
+        for (text, want) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("http://127.0.0.1:${PORT}/health", "http://127.0.0.1:6379/health"),
+            ("${PORT}${A_1}${EMPTY}", "6379x"),
+            ("$PORT $$ $ 5$", "$PORT $$ $ 5$"),
+            ("$${PORT}", "$6379"),
+            ("${NESTED}", "${PORT}"),
+            ("ä${A_1}ß", "äxß"),
+            ("}{", "}{"),
+        ] {
+            assert_eq!(expand(text, &env).as_deref(), Ok(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_expanded_says_why() {
+        let long = "x".repeat(EXPANDED_MAX_BYTES);
+        let env = env(&[("PORT", "6379"), ("LONG", &long), ("ZERO", "a\0b")]);
+        let no_name = "has a ${ that is not followed by a name (A-Z, a-z, 0-9, _) and }";
+        for (text, want) in [
+            (
+                "a${NOPE}",
+                "\"a${NOPE}\" names ${NOPE}, which is not set: set it in the service's env".into(),
+            ),
+            ("${", format!("\"${{\" {no_name}")),
+            ("${PORT", format!("\"${{PORT\" {no_name}")),
+            ("${}", format!("\"${{}}\" {no_name}")),
+            ("${PORT:-1}", format!("\"${{PORT:-1}}\" {no_name}")),
+            ("${${PORT}}", format!("\"${{${{PORT}}}}\" {no_name}")),
+            (
+                "a${LONG}",
+                "\"a${LONG}\" becomes longer than 131071 bytes, the most that are allowed".into(),
+            ),
+            ("${ZERO}", "\"${ZERO}\" contains a zero byte".into()),
+        ] {
+            assert_eq!(expand(text, &env).map_err(|error| error.to_string()), Err(want), "{text}");
+        }
+        assert_eq!(expand("${LONG}", &env).map(|text| text.len()), Ok(EXPANDED_MAX_BYTES));
+    }
+
+    #[test]
+    fn the_program_is_in_the_release_or_absolute() {
+        let env = env(&[("BIN", "/usr/bin"), ("UP", "..")]);
+        let check = |command: &[&str], want: Result<&[&str], ExpandError>| {
+            let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+            let want = want.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+            assert_eq!(argv(&command, &env, "/r/"), want, "{command:?}");
+        };
+        check(&["bin/a", "bin/b"], Ok(&["/r/bin/a", "bin/b"]));
+        check(&["/bin/sh", "-c"], Ok(&["/bin/sh", "-c"]));
+        check(&["${BIN}/env"], Ok(&["/usr/bin/env"]));
+        check(&["a..b"], Ok(&["/r/a..b"]));
+        check(&["../a"], Err(ExpandError::Outside("../a".to_owned())));
+        check(&["${UP}/a"], Err(ExpandError::Outside("../a".to_owned())));
+        check(&[], Err(ExpandError::NoProgram));
+        check(&["", "a"], Err(ExpandError::NoProgram));
+    }
+}

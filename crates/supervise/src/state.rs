@@ -69,7 +69,7 @@ impl Default for ServiceState {
             run: None,
             pid: None,
             health: Health::Unknown,
-            health_text: Text::default(),
+            health_text: Text::from("stopped"),
             healthy_since: None,
             started_at: None,
             adopted: false,

@@ -108,7 +108,8 @@ fn exit_words(how: ExitKind) -> String {
     }
 }
 
-fn with_output(what: &str, output: &Text) -> Text {
+/// `what`, and what was printed with it, if anything was.
+pub(crate) fn with_output(what: &str, output: &Text) -> Text {
     if output.is_empty() { Text::new(what) } else { Text::new(&format!("{what}: {output}")) }
 }
 

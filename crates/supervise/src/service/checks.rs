@@ -13,7 +13,7 @@ use baton_types::{Moment, Text, format_duration};
 use super::{Phase, Service};
 use crate::limits::{ADOPTED_HEALTHY_AFTER, ANSWER_GRACE, CHECK_INTERVAL_MIN};
 use crate::messages::{CheckResult, ServiceEvent, ServiceOutput};
-use crate::verdict;
+use crate::verdict::{self, with_output};
 
 /// The watch over one start of a program.
 #[derive(Debug, Default)]
@@ -177,7 +177,8 @@ impl Service {
             self.watch.passes = self.watch.passes.saturating_add(1);
             let (passes, needed) = (self.watch.passes, timing.healthy_after());
             if counted && !healthy && passes < needed {
-                self.state.health_text = Text::new(&format!("passed {passes} of {needed}: {text}"));
+                self.state.health_text =
+                    with_output(&format!("passed {passes} of {needed}"), &text);
                 return;
             }
             self.state.health = health;
@@ -191,7 +192,7 @@ impl Service {
         self.watch.failures = self.watch.failures.saturating_add(1);
         let (failures, needed) = (self.watch.failures, timing.unhealthy_after());
         if healthy && failures < needed {
-            self.state.health_text = Text::new(&format!("failed {failures} of {needed}: {text}"));
+            self.state.health_text = with_output(&format!("failed {failures} of {needed}"), &text);
             return;
         }
         self.state.health_text = text.clone();
