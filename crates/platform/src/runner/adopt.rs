@@ -1,0 +1,232 @@
+//! Taking over from the last daemon.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_types::GroupName;
+
+use super::launch::{remove_record, write_record};
+use super::watch::{self, Handles};
+use super::{Inner, Life};
+use crate::cgroup::Cgroup;
+use crate::durable::DurableError;
+use crate::family::{self, Family};
+use crate::limits::RECORD_MAX_BYTES;
+use crate::notify_socket::NotifySocket;
+use crate::procfs::{self, Stat};
+use crate::record::{ProcessId, RECORD_FORMAT, RECORD_SUFFIX, RunRecord};
+
+/// A process that was taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Whose.
+    pub group: GroupName,
+    /// The release that it runs.
+    pub release: String,
+    /// Its pid.
+    pub pid: u32,
+    /// All that was written down about it.
+    pub record: RunRecord,
+}
+
+/// A launch of the last daemon of which nothing runs any more; how it ended is unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Whose.
+    pub group: GroupName,
+    /// The release that it ran.
+    pub release: String,
+    /// Whether the machine was rebooted since.
+    pub rebooted: bool,
+    /// All that was written down about it.
+    pub record: RunRecord,
+}
+
+/// What was found at the start of a daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Adoption {
+    /// Running, and watched from now on.
+    pub running: Vec<Adopted>,
+    /// Recorded, but gone; leftovers of them were killed.
+    pub gone: Vec<Gone>,
+    /// Records that could not be read, as messages for the journal.
+    pub damaged: Vec<String>,
+    /// Processes that were started from this run directory but belong to nothing that runs: what
+    /// an interrupted hook or a damaged record left. They were killed.
+    pub strays_killed: usize,
+}
+
+pub(super) async fn adopt(inner: Arc<Inner>, life: Life) -> Result<Adoption, DurableError> {
+    let worker = Arc::clone(&inner);
+    let looked = tokio::task::spawn_blocking(move || look(&worker)).await;
+    let (mut adoption, found) = looked.unwrap_or_else(|error| {
+        Err(DurableError::Io {
+            operation: "read the records in",
+            path: inner.files.dir().to_owned(),
+            source: std::io::Error::other(error),
+        })
+    })?;
+    for (record, handles) in found {
+        let Some((pid, _)) = handles.family.main else { continue };
+        let adopted = Adopted {
+            group: record.group.clone(),
+            release: record.release.clone(),
+            pid,
+            record: record.clone(),
+        };
+        if let Err(error) = inner.output.follow(&record.group) {
+            tracing::warn!(group = %record.group, %error, "cannot read along a service's log");
+        }
+        match watch::begin(&inner, &life, record, handles) {
+            Ok(()) => adoption.running.push(adopted),
+            Err(error) => adoption.damaged.push(format!(
+                "{}: process {pid} runs but cannot be watched: {error}",
+                adopted.group
+            )),
+        }
+    }
+    Ok(adoption)
+}
+
+type Found = Vec<(RunRecord, Handles)>;
+
+fn look(inner: &Inner) -> Result<(Adoption, Found), DurableError> {
+    let mut adoption = Adoption::default();
+    let mut found = Found::new();
+    for name in inner.files.names(RECORD_SUFFIX)? {
+        let record = match read(inner, &name) {
+            Ok(Some(record)) => record,
+            Ok(None) => continue,
+            Err(error) => {
+                adoption.damaged.push(error.to_string());
+                continue;
+            }
+        };
+        if inner.table().contains_key(&record.group) {
+            continue;
+        }
+        let rebooted = record.boot_id != inner.boot_id;
+        let taken = if rebooted { None } else { take_over(inner, record.clone())? };
+        if let Some(taken) = taken {
+            inner.instances().insert(record.instance.clone());
+            found.push(taken);
+            continue;
+        }
+        if !rebooted {
+            clear(&record.instance, record.cgroup.as_ref());
+        }
+        remove_record(inner, &record.group)?;
+        remove_socket(inner, &record);
+        let (group, release) = (record.group.clone(), record.release.clone());
+        adoption.gone.push(Gone { group, release, rebooted, record });
+    }
+    adoption.strays_killed = clear_strays(inner);
+    Ok((adoption, found))
+}
+
+fn read(inner: &Inner, name: &str) -> Result<Option<RunRecord>, DurableError> {
+    let Some(bytes) = inner.files.read(name, RECORD_FORMAT, RECORD_MAX_BYTES)? else {
+        return Ok(None);
+    };
+    match serde_json::from_slice(&bytes) {
+        Ok(record) => Ok(Some(record)),
+        Err(error) => Err(DurableError::Damaged {
+            path: inner.files.dir().join(name),
+            moved_to: inner.files.move_aside(name)?,
+            what: error.to_string(),
+        }),
+    }
+}
+
+fn take_over(
+    inner: &Inner,
+    mut record: RunRecord,
+) -> Result<Option<(RunRecord, Handles)>, DurableError> {
+    let cgroup = record.cgroup.as_deref().and_then(Cgroup::from_record);
+    let is_intent = record.process.is_none();
+    let process = match record.process {
+        Some(process) => Some(process),
+        None => find_by_marker(&record.instance),
+    };
+    let Some(ProcessId { pid, start_time }) = process else { return Ok(None) };
+    let handle = procfs::open_exact(pid, start_time).map_err(|source| DurableError::Io {
+        operation: "open the process of",
+        path: PathBuf::from(record.group.to_string()),
+        source,
+    })?;
+    let is_dead = Stat::read(pid).is_none_or(|stat| stat.is_zombie);
+    let Some(handle) = handle.filter(|_| !is_dead) else { return Ok(None) };
+    if is_intent {
+        record.process = process;
+        write_record(inner, &record)?;
+    }
+    let socket = record.notify.and_then(|owner| {
+        let path = inner.notify_path(&record.instance);
+        NotifySocket::bind(&path, owner)
+            .inspect_err(|error| {
+                tracing::warn!(group = %record.group, %error, "no notify socket for a service");
+            })
+            .ok()
+    });
+    let main = Some((pid, start_time));
+    let family = Family { instance: record.instance.clone(), cgroup, main, is_ours: false };
+    Ok(Some((record, Handles { handle, tracked: None, family, socket })))
+}
+
+/// The program of a launch whose daemon died between fork and record: the session's leader among
+/// those with the marker. A child that was on its way to exec then has got there by now, or does
+/// within a few looks.
+fn find_by_marker(instance: &str) -> Option<ProcessId> {
+    for _ in 0..MARKER_LOOKS {
+        let marked = family::marked(instance);
+        let leader = marked.iter().map(|(stat, _)| stat).find(|stat| stat.session == stat.pid);
+        if let Some(stat) = leader {
+            return Some(ProcessId { pid: stat.pid, start_time: stat.start_time });
+        }
+        std::thread::sleep(MARKER_PAUSE);
+    }
+    None
+}
+
+/// Kills what is left of a launch whose main process is gone: it is not known whether the pid
+/// has been another session's since, so only marker and cgroup count.
+fn clear(instance: &str, cgroup: Option<&PathBuf>) -> usize {
+    let cgroup = cgroup.and_then(|path| Cgroup::from_record(path));
+    let family = Family { instance: instance.to_owned(), cgroup, main: None, is_ours: false };
+    family.kill().unwrap_or_else(|survivors| {
+        tracing::error!(%survivors, "a service of the last daemon left processes behind");
+        0
+    })
+}
+
+fn clear_strays(inner: &Inner) -> usize {
+    let known = inner.instances().clone();
+    let prefix = format!("{}-", inner.run_id);
+    let strays: BTreeSet<String> = family::marked(&prefix)
+        .into_iter()
+        .map(|(_, instance)| instance)
+        .filter(|instance| !known.contains(instance))
+        .collect();
+    let mut killed: usize = strays.iter().map(|instance| clear(instance, None)).sum();
+    for cgroup in inner.cgroups.iter().flat_map(|root| root.begin_with(&prefix)) {
+        let name = cgroup.path().to_string_lossy().into_owned();
+        if known.iter().any(|instance| name.contains(instance)) {
+            continue;
+        }
+        killed += clear("no marker", Some(&cgroup.path().to_owned()));
+    }
+    killed
+}
+
+fn remove_socket(inner: &Inner, record: &RunRecord) {
+    if record.notify.is_some() {
+        // Nobody will ask for it again.
+        std::fs::remove_file(inner.notify_path(&record.instance)).ok();
+    }
+}
+
+/// Half a second in all: fork to exec takes a millisecond.
+const MARKER_LOOKS: u32 = 10;
+const MARKER_PAUSE: Duration = Duration::from_millis(50);

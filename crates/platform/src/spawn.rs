@@ -1,0 +1,302 @@
+//! Starting one program, and saying exactly why it could not be started.
+//!
+//! Invariant: the program inherits nothing from the daemon but what the plan names: its own
+//! session, an environment of its own, /dev/null as input, no other descriptors, no ignored
+//! signals, umask 022. It does not die with the daemon.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Gid, Pid, PidfdFlags, Uid};
+
+use crate::cgroup::Cgroup;
+use crate::durable::DurableError;
+use crate::procfs::Stat;
+use crate::reaper::{Tracked, track};
+use crate::user::{User, UserError};
+
+/// Why a program could not be started. Nothing of it runs.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The group has a process already.
+    #[error("{0} runs already")]
+    Running(String),
+    /// No words in the command.
+    #[error("the command is empty: a program is required")]
+    Empty,
+    /// No such file.
+    #[error("there is no program {}", .0.display())]
+    Missing(PathBuf),
+    /// A name without a slash that is nowhere in PATH.
+    #[error("there is no program {program:?} in PATH ({path})")]
+    NotInPath {
+        /// The program.
+        program: String,
+        /// The search path.
+        path: String,
+    },
+    /// Not a file that may be executed.
+    #[error("{} is not executable{detail}", program.display())]
+    NotExecutable {
+        /// The program.
+        program: PathBuf,
+        /// What it is, or for whom.
+        detail: String,
+    },
+    /// The script's first line names something that is not there.
+    #[error("the interpreter or loader of {} is missing", .0.display())]
+    Interpreter(PathBuf),
+    /// A file that is neither a binary for this machine nor a script.
+    #[error("{} is no program for this machine (a script needs a first line like #!/bin/sh)", .0.display())]
+    Format(PathBuf),
+    /// No such folder.
+    #[error("the working directory {} cannot be used: {source}", path.display())]
+    WorkingDirectory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No such user.
+    #[error("cannot run {program:?} as another user: {source}")]
+    User {
+        /// The program.
+        program: String,
+        /// Why.
+        source: UserError,
+    },
+    /// Only root may become somebody else.
+    #[error("cannot run {program:?} as {user}: the daemon is not root")]
+    NotRoot {
+        /// The program.
+        program: String,
+        /// The user.
+        user: String,
+    },
+    /// A name or value that no environment can hold.
+    #[error("{0:?} cannot be set in an environment")]
+    Environment(String),
+    /// Its log file could not be opened.
+    #[error("cannot open the log {}: {source}", path.display())]
+    Log {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Its notify socket could not be made.
+    #[error("cannot make the notify socket {}: {source}", path.display())]
+    Notify {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What must be written down before a start could not be.
+    #[error("cannot write down the start: {0}")]
+    Record(#[from] DurableError),
+    /// Everything else that fork, exec or the kernel may say.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The daemon is going down.
+    #[error("cannot start {0}: the daemon ends")]
+    Ending(String),
+}
+
+/// What to start.
+pub(crate) struct Plan<'a> {
+    pub(crate) argv: &'a [String],
+    pub(crate) env: &'a BTreeMap<String, String>,
+    pub(crate) cwd: &'a Path,
+    pub(crate) user: Option<&'a User>,
+    pub(crate) output: OwnedFd,
+    pub(crate) cgroup: Option<&'a Cgroup>,
+}
+
+/// A program that was started by us and must be waited for.
+#[derive(Debug)]
+pub(crate) struct Spawned {
+    pub(crate) pid: u32,
+    pub(crate) start_time: u64,
+    pub(crate) handle: OwnedFd,
+    pub(crate) tracked: Tracked,
+}
+
+/// The user that `run_as` names, or `None` when nothing has to change.
+pub(crate) fn user_for(argv: &[String], run_as: Option<&str>) -> Result<Option<User>, LaunchError> {
+    let Some(name) = run_as else { return Ok(None) };
+    let program = argv.first().cloned().unwrap_or_default();
+    let user = crate::user::lookup(name)
+        .map_err(|source| LaunchError::User { program: program.clone(), source })?;
+    let own = rustix::process::geteuid();
+    if own.is_root() {
+        Ok(Some(user))
+    } else if own.as_raw() == user.uid {
+        Ok(None)
+    } else {
+        Err(LaunchError::NotRoot { program, user: user.name })
+    }
+}
+
+/// Starts the program; blocks until the kernel took it or refused it.
+pub(crate) fn spawn(plan: Plan<'_>) -> Result<Spawned, LaunchError> {
+    let Some(name) = plan.argv.first() else { return Err(LaunchError::Empty) };
+    for (key, value) in plan.env {
+        if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
+            return Err(LaunchError::Environment(key.clone()));
+        }
+    }
+    let is_dir = std::fs::metadata(plan.cwd).and_then(|found| match found.is_dir() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    });
+    is_dir.map_err(|source| LaunchError::WorkingDirectory { path: plan.cwd.into(), source })?;
+    let program = find_program(name, plan.env, plan.cwd)?;
+    let start = |source| LaunchError::Start { program: program.display().to_string(), source };
+    let errors = plan.output.try_clone().map_err(start)?;
+    let mut command = Command::new(&program);
+    command
+        .arg0(name)
+        .args(&plan.argv[1..])
+        .env_clear()
+        .env("PATH", DEFAULT_PATH)
+        .envs(plan.env)
+        .current_dir(plan.cwd)
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(plan.output))
+        .stderr(Stdio::from(errors));
+    prepare_child(&mut command, plan.user, plan.cgroup);
+    let (tracked, child) = track(|| command.spawn().map(|child| (child.id(), child)))
+        .map_err(|error| explain(error, &program, plan.user))?;
+    let pid = child.id();
+    match identify(pid) {
+        Ok((handle, start_time)) => Ok(Spawned { pid, start_time, handle, tracked }),
+        Err(source) => {
+            // Without a handle it could not be watched, so it must not run.
+            let mut child = child;
+            child.kill().and_then(|()| child.wait()).map_err(start)?;
+            Err(start(source))
+        }
+    }
+}
+
+fn identify(pid: u32) -> io::Result<(OwnedFd, u64)> {
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let raw = raw.ok_or(io::ErrorKind::InvalidData)?;
+    // The child was not waited for yet, so its pid cannot have been given away.
+    let handle = rustix::process::pidfd_open(raw, PidfdFlags::NONBLOCK)?;
+    let stat = Stat::read(pid).ok_or(io::ErrorKind::NotFound)?;
+    Ok((handle, stat.start_time))
+}
+
+#[allow(unsafe_code)]
+fn prepare_child(command: &mut Command, user: Option<&User>, cgroup: Option<&Cgroup>) {
+    // Opened here, as root: the child writes to it when it may be somebody else already.
+    let procs = cgroup.and_then(|cgroup| {
+        File::options().write(true).open(cgroup.procs_path()).map(OwnedFd::from).ok()
+    });
+    let user = user.map(|user| {
+        let groups: Vec<Gid> = user.groups.iter().map(|id| Gid::from_raw(*id)).collect();
+        (Uid::from_raw(user.uid), Gid::from_raw(user.gid), groups)
+    });
+    let between_fork_and_exec = move || -> io::Result<()> {
+        if let Some(procs) = &procs {
+            // Without its cgroup the program is still found through /proc.
+            rustix::io::write(procs.as_fd(), b"0").ok();
+        }
+        rustix::process::setsid()?;
+        for number in 1..=libc::SIGRTMAX() {
+            // SAFETY: signal(2) is async-signal-safe, and SIG_DFL installs no code of ours. For
+            // numbers that cannot be changed it fails, which is as good as done.
+            unsafe { libc::signal(number, libc::SIG_DFL) };
+        }
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        if let Some((uid, gid, groups)) = &user {
+            // The raw per-thread calls are right here: after fork there is one thread.
+            rustix::thread::set_thread_groups(groups)?;
+            rustix::thread::set_thread_gid(*gid)?;
+            rustix::thread::set_thread_uid(*uid)?;
+        }
+        // SAFETY: only marks descriptors as close-on-exec; every owner in this process image is
+        // about to be replaced. Kernels before 5.11 refuse, and there all descriptors that Rust
+        // opened are marked already.
+        unsafe {
+            libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC);
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure only makes system calls on values that were made
+    // before the fork: it does not allocate, lock or touch memory that another thread changes.
+    unsafe { command.pre_exec(between_fork_and_exec) };
+}
+
+fn find_program(
+    name: &str,
+    env: &BTreeMap<String, String>,
+    cwd: &Path,
+) -> Result<PathBuf, LaunchError> {
+    if name.is_empty() || name.contains('\0') {
+        return Err(LaunchError::Empty);
+    }
+    if name.contains('/') {
+        let path = cwd.join(name);
+        return check_program(&path).map(|()| path);
+    }
+    let search = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+    let found = std::env::split_paths(OsStr::new(search))
+        .map(|dir| cwd.join(dir).join(name))
+        .find(|path| check_program(path).is_ok());
+    found
+        .ok_or_else(|| LaunchError::NotInPath { program: name.to_owned(), path: search.to_owned() })
+}
+
+fn check_program(path: &Path) -> Result<(), LaunchError> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let refuse = |detail: &str| {
+        Err(LaunchError::NotExecutable { program: path.to_owned(), detail: detail.to_owned() })
+    };
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => refuse(": it is a folder"),
+        Ok(found) if !found.is_file() => refuse(": it is no regular file"),
+        Ok(found) if found.permissions().mode() & 0o111 == 0 => {
+            refuse(&format!(" (mode {:o})", found.permissions().mode() & 0o7777))
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            refuse(": a folder on the way cannot be entered")
+        }
+        Err(_) => Err(LaunchError::Missing(path.to_owned())),
+    }
+}
+
+/// What the error number of fork or exec means for this program.
+fn explain(source: io::Error, program: &Path, user: Option<&User>) -> LaunchError {
+    let owned = program.to_owned();
+    match source.raw_os_error() {
+        Some(libc::ENOENT) => LaunchError::Interpreter(owned),
+        Some(libc::ENOEXEC) => LaunchError::Format(owned),
+        Some(libc::EACCES) => {
+            let detail = user.map_or(String::new(), |user| format!(" for {}", user.name));
+            LaunchError::NotExecutable { program: owned, detail }
+        }
+        _ => LaunchError::Start { program: program.display().to_string(), source },
+    }
+}
+
+/// What a program finds when its environment names no PATH.
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// `CLOSE_RANGE_CLOEXEC` of linux/close_range.h; libc does not name it for every target.
+const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
