@@ -32,8 +32,10 @@ pub struct Member {
     pub(crate) accusers: Vec<NodeId>,
     /// How long it had been in its state when `since` would lie before this machine's boot.
     pub(crate) age_before_since: Duration,
-    /// When its suspicion or its grace ends.
+    /// When its suspicion or its grace ends; before the last question, when that is due.
     pub(crate) deadline: Option<Moment>,
+    /// Whether it was asked for the last time before its suspicion ends.
+    pub(crate) asked_last: bool,
 }
 
 impl Member {
@@ -56,6 +58,7 @@ impl Member {
             accusers,
             age_before_since: age.saturating_sub(now.since(since)),
             deadline: None,
+            asked_last: false,
         }
     }
 
