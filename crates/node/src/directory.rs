@@ -50,10 +50,7 @@ impl Directory {
     }
 
     /// The ledger facts of a group.
-    pub(crate) fn ledgers(
-        &self,
-        group: &GroupName,
-    ) -> impl Iterator<Item = (NodeId, &LedgerFact)> {
+    pub(crate) fn ledgers(&self, group: &GroupName) -> impl Iterator<Item = (NodeId, &LedgerFact)> {
         self.ledgers.get(group).into_iter().flatten().map(|(node, fact)| (*node, fact))
     }
 

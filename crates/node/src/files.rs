@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use baton_types::member::Desired;
 use baton_types::GroupName;
+use baton_types::member::Desired;
 use baton_wire::codec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,11 @@ impl Writes {
         self.next += 1;
         self.waiting.insert(self.next, waiting);
         self.next
+    }
+
+    /// The number of the newest write.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.waiting.keys().next_back().copied()
     }
 
     /// Who waited for it; `None` for a number that is not under way.

@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_ledger::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, Opened, Seen};
-use baton_rollout::{GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings};
+use baton_rollout::{
+    GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings,
+};
 use baton_supervise::{Launch, Service, ServiceTiming};
 use baton_types::limits::VOTER_LIMIT;
 use baton_types::manifest::HookKind;
@@ -28,7 +30,7 @@ use baton_wire::ledger::StateBytes;
 use baton_wire::{LedgerMessage, Message};
 use rand::RngExt as _;
 
-use crate::boot::{Adopted, Boot};
+use crate::boot::Boot;
 use crate::effect::{Level, Line};
 use crate::files::{self, ServiceFile, Waiting};
 use crate::shared::Shared;

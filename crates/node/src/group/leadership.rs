@@ -176,8 +176,7 @@ impl Group {
             Err(fault) => format!("the channel cannot be read: {}", fault.text),
         };
         for id in hints {
-            let result =
-                if result.is_ok() { CommandResult::Done } else { CommandResult::Refused };
+            let result = if result.is_ok() { CommandResult::Done } else { CommandResult::Refused };
             let answer = CommandAnswer { result, message: Text::new(&message), rollout: None };
             self.give(shared, id, answer);
         }
@@ -279,8 +278,7 @@ impl Group {
 
     /// Makes a record without the next voter that asked to be removed, if there is one.
     fn remove_voters(&mut self, now: Now) -> bool {
-        let next =
-            self.removals.keys().copied().find(|node| self.is_voter(*node));
+        let next = self.removals.keys().copied().find(|node| self.is_voter(*node));
         match next {
             Some(node) => self.ledger.remove_voter(now.moment, node).is_ok(),
             None => false,
@@ -362,5 +360,9 @@ fn reading(content: ChannelContent) -> ChannelReading {
         promotion: entry.promotion,
         again: entry.again,
     });
-    ChannelReading { depot: Text::new(&content.depot_id), entries: entries.collect() }
+    ChannelReading {
+        depot: Text::new(&content.depot_id),
+        sequence: content.sequence,
+        entries: entries.collect(),
+    }
 }

@@ -30,8 +30,7 @@ impl Group {
         if let Some(adopted) = adopted {
             match self.adoptable(shared, adopted) {
                 Some(launch) => {
-                    let text =
-                        format!("{} still runs as process {}", launch.target, adopted.pid);
+                    let text = format!("{} still runs as process {}", launch.target, adopted.pid);
                     shared.log(Line::new(Level::Info, text).of(&self.name));
                     self.launched = Some(launch.clone());
                     self.service.adopt(now.moment, launch, adopted.pid);
@@ -112,10 +111,9 @@ impl Group {
     ) {
         if self.restores(release) {
             match fault {
-                None => shared.effects.push(Effect::Unpack {
-                    group: self.name.clone(),
-                    release: release.clone(),
-                }),
+                None => shared
+                    .effects
+                    .push(Effect::Unpack { group: self.name.clone(), release: release.clone() }),
                 Some(fault) => self.restore_later(now, shared, release, fault),
             }
         }
@@ -189,9 +187,7 @@ impl Group {
         };
         self.set_desired(shared, Desired::Running);
         match self.launch_of(shared, &target) {
-            Some(launch)
-                if self.launched.as_ref().is_none_or(|old| old.same_program(&launch)) =>
-            {
+            Some(launch) if self.launched.as_ref().is_none_or(|old| old.same_program(&launch)) => {
                 self.launch(now, launch);
                 self.service.restart(now.moment);
             }
@@ -287,7 +283,10 @@ impl Group {
     }
 }
 
-fn hook_timeout(launch: &Arc<Launch>, kind: baton_types::manifest::HookKind) -> std::time::Duration {
+fn hook_timeout(
+    launch: &Arc<Launch>,
+    kind: baton_types::manifest::HookKind,
+) -> std::time::Duration {
     launch.manifest.hooks.get(kind).map(|hook| hook.timeout).unwrap_or_default()
 }
 

@@ -1,0 +1,192 @@
+//! What this node tells the ring of the service, and the view of the group that a leader decides
+//! by.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use baton_rollout::{Liveness, MemberView, View};
+use baton_types::member::{Desired, LedgerFact, ServiceFact};
+use baton_types::service::ServiceSettings;
+use baton_types::{NodeId, Now, Text};
+use baton_wire::codec;
+
+use super::Group;
+use crate::census::census;
+use crate::directory::{fact_bytes, ledger_key, service_key};
+use crate::effect::{Effect, Level, Line};
+use crate::shared::Shared;
+
+impl Group {
+    /// Publishes what has changed of the service and its ledger.
+    pub(super) fn publish(&mut self, now: Now, shared: &mut Shared) {
+        let bytes = fact_bytes(&self.service_fact(shared));
+        if bytes != self.fact {
+            self.fact.clone_from(&bytes);
+            shared.set_fact(now.moment, service_key(&self.name), bytes);
+            self.members_changed();
+        }
+        let bytes = self.ledger_fact(now, shared).and_then(|fact| fact_bytes(&fact));
+        if bytes != self.ledger_fact {
+            self.ledger_fact.clone_from(&bytes);
+            match bytes {
+                Some(_) => shared.set_fact(now.moment, ledger_key(&self.name), bytes),
+                None => shared.remove_fact(now.moment, ledger_key(&self.name)),
+            }
+        }
+    }
+
+    /// Takes back what was published: the service is unloaded.
+    pub(crate) fn unpublish(&mut self, now: Now, shared: &mut Shared) {
+        shared.remove_fact(now.moment, service_key(&self.name));
+        shared.remove_fact(now.moment, ledger_key(&self.name));
+    }
+
+    fn service_fact(&self, shared: &Shared) -> ServiceFact {
+        let status = self.service.status();
+        let zone = self.settings.update.zone_label.as_ref();
+        let desired = if self.wants_stopped() { Desired::Stopped } else { Desired::Running };
+        ServiceFact {
+            running: self.member.file().running.clone(),
+            desired,
+            process: status.process,
+            pid: status.pid,
+            health: status.health,
+            health_text: status.health_text.clone(),
+            restarts: status.restarts,
+            phase: self.phase.clone(),
+            prepared: None,
+            pending_edit: self.has_pending_edit(shared),
+            file_digest: file_digest(&self.settings),
+            order: self.settings.order,
+            zone: zone.and_then(|label| shared.labels.get(label)).map(|value| Text::new(value)),
+        }
+    }
+
+    /// Whether a local edit waits for the next turn or `service restart`.
+    fn has_pending_edit(&self, shared: &Shared) -> bool {
+        let Some(launched) = &self.launched else { return false };
+        self.launch_of(shared, &launched.target).is_some_and(|today| !today.same_program(launched))
+    }
+
+    fn ledger_fact(&self, now: Now, shared: &Shared) -> Option<LedgerFact> {
+        let view = self.ledger.view();
+        let record = view.committed?;
+        let leader = view.leader;
+        let rollout = self.state.rollout.as_ref().map(|rollout| {
+            // Only the leader knows what is waited for; its fact is the one that is read.
+            let waiting = if self.leading {
+                self.lead.waiting_for(now, &self.state, &self.view(shared))
+            } else {
+                String::new()
+            };
+            (rollout.id, Text::new(rollout.state.word()), Text::new(&waiting))
+        });
+        Some(LedgerFact {
+            lineage: record.lineage,
+            term: record.term,
+            version: record.version,
+            leader,
+            rollout,
+        })
+    }
+
+    /// The group as this node sees it.
+    pub(super) fn view(&self, shared: &Shared) -> View {
+        let mut members: BTreeMap<NodeId, MemberView> = BTreeMap::new();
+        for (node, fact) in shared.directory.members(&self.name) {
+            let Some(member) = shared.ring.member(node) else { continue };
+            let liveness = match member.state {
+                baton_ring::MemberState::Alive => Liveness::Alive,
+                baton_ring::MemberState::Suspect => Liveness::Suspect,
+                baton_ring::MemberState::Restarting => Liveness::Restarting,
+                baton_ring::MemberState::Dead => Liveness::Dead,
+                baton_ring::MemberState::Left => Liveness::Left,
+            };
+            let in_turn_elsewhere = shared.directory.groups_of(node).any(|other| {
+                *other != self.name
+                    && shared.directory.member(other, node).is_some_and(|f| !f.phase.is_empty())
+            });
+            members.insert(
+                node,
+                MemberView {
+                    name: member.name.clone(),
+                    liveness,
+                    health: fact.health,
+                    health_text: fact.health_text.clone(),
+                    running: fact.running.clone(),
+                    stopped_by_operator: fact.desired == Desired::Stopped,
+                    prepared: fact.prepared.clone(),
+                    phase: fact.phase.clone(),
+                    order: fact.order,
+                    zone: fact.zone.clone(),
+                    in_turn_elsewhere,
+                    file_digest: fact.file_digest,
+                },
+            );
+        }
+        View { me: shared.me, members, settings: self.settings.clone() }
+    }
+
+    /// Keeps the census file current.
+    pub(crate) fn update_census(&mut self, shared: &mut Shared) {
+        let json = census(&self.name, &shared.ring, &shared.directory);
+        if json != self.census {
+            self.census.clone_from(&json);
+            shared.effects.push(Effect::Census { group: self.name.clone(), json });
+        }
+    }
+
+    /// A member without a vote tells of rollouts what the voters' facts say.
+    pub(crate) fn tell_from_facts(&mut self, shared: &mut Shared) {
+        if self.is_voter(shared.me) {
+            return;
+        }
+        let newest = shared
+            .directory
+            .ledgers(&self.name)
+            .filter(|(node, fact)| fact.leader == Some(*node))
+            .max_by_key(|(_, fact)| (fact.term, fact.version));
+        let Some((leader, fact)) = newest else { return };
+        let Some((id, state, waiting)) = &fact.rollout else { return };
+        let text = format!("rollout {id} is {state}: {waiting}");
+        if text != self.told {
+            let mut line = Line::new(Level::Info, text.clone()).of(&self.name);
+            line.rollout = Some(*id);
+            line.term = Some(fact.term);
+            line.member = Some(Text::new(&shared.name_of(leader)));
+            self.told = text;
+            shared.log(line);
+        }
+    }
+}
+
+/// Digest over what all files of a group should agree on.
+fn file_digest(settings: &ServiceSettings) -> u64 {
+    let agreed = (
+        &settings.depot,
+        &settings.release,
+        &settings.channel,
+        settings.strategy,
+        &settings.update,
+        &settings.rollback,
+    );
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    hasher.write(&codec::encode(&agreed).unwrap_or_default());
+    hasher.finish()
+}
+
+/// FNV-1a, 64 bits: the same on every node and in every version, which the standard library's
+/// hasher does not promise. It only has to find files that differ by mistake.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

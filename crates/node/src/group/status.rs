@@ -1,0 +1,84 @@
+//! What the control API shows of a group.
+
+use baton_rollout::{LedgerInfo, history, status};
+use baton_types::status::{GroupStatus, MemberStatus};
+use baton_types::{GroupName, Now};
+
+use super::Group;
+use crate::shared::Shared;
+
+impl Group {
+    /// `GroupStatus` as JSON, from this node's copy.
+    pub(crate) fn status_json(&self, now: Now, shared: &Shared) -> String {
+        let view = self.ledger.view();
+        let info = LedgerInfo {
+            leader: self.leader(shared),
+            term: view.term.0.max(self.term.0),
+            version: self.version,
+            quorum: view.quorum,
+            quorum_reason: self.quorum_reason(shared, view.quorum_reason.clone()),
+            voters: view.voters.iter().map(|voter| voter.node).collect(),
+            lineage: view.lineage.map(|lineage| lineage.to_string()).unwrap_or_default(),
+        };
+        let mut status = status(&self.lead, now, &self.state, &self.view(shared), &info);
+        status.channel_error.clone_from(&self.channel_error);
+        // Only numbers and strings: this cannot fail.
+        serde_json::to_string(&status).unwrap_or_default()
+    }
+
+    /// The ledger names nodes by id; people know them by name.
+    fn quorum_reason(&self, shared: &Shared, mut reason: String) -> String {
+        if reason.is_empty() {
+            return reason;
+        }
+        for (node, _) in shared.directory.members(&self.name) {
+            let (name, short) = (shared.name_of(node), format!("{node:?}"));
+            reason = reason.replace(&node.to_string(), &name).replace(&short, &name);
+        }
+        reason
+    }
+
+    /// A list of `HistoryStatus` as JSON, newest first.
+    pub(crate) fn history_json(&self) -> String {
+        serde_json::to_string(&history(&self.state)).unwrap_or_default()
+    }
+
+    /// One line for the service manager.
+    pub(crate) fn summary(&self, now: Now, shared: &Shared) -> String {
+        let running = match &self.member.file().running {
+            Some(target) => format!("{target} {}", self.service.status().health),
+            None => "no release yet".to_owned(),
+        };
+        let rollout = match &self.state.rollout {
+            Some(rollout) if self.leading => {
+                let waiting = self.lead.waiting_for(now, &self.state, &self.view(shared));
+                format!(", rollout {}: {waiting}", rollout.state)
+            }
+            Some(rollout) => format!(", rollout {}", rollout.state),
+            None => String::new(),
+        };
+        format!("{}: {running}{rollout}", self.name)
+    }
+}
+
+/// The status of a group that this node has no part in and whose leader does not answer: what the
+/// members' facts say.
+pub(crate) fn copy_of_nothing(shared: &Shared, group: &GroupName) -> String {
+    let members = shared.directory.members(group).map(|(node, fact)| MemberStatus {
+        name: shared.name_of(node),
+        node: node.to_string(),
+        release: fact.running.as_ref().map(ToString::to_string).unwrap_or_default(),
+        health: fact.health.to_string(),
+        health_text: fact.health_text.to_string(),
+        ring: shared.ring.member(node).map(|m| m.state.to_string()).unwrap_or_default(),
+        ..MemberStatus::default()
+    });
+    let mut status = GroupStatus {
+        group: group.to_string(),
+        quorum_reason: "this node is no member of the group, and no leader of it answers".into(),
+        members: members.collect(),
+        ..GroupStatus::default()
+    };
+    status.members.sort_by(|a, b| a.name.cmp(&b.name));
+    serde_json::to_string(&status).unwrap_or_default()
+}

@@ -1,0 +1,296 @@
+//! The node: every event enters here, and what follows from it is handed around until nothing
+//! moves.
+
+mod goodbye;
+mod messages;
+mod questions;
+mod requests;
+mod ring_side;
+mod tables;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use baton_ring::{Me, Ring, RingOutput, SavedRing};
+use baton_supervise::ServiceInput;
+use baton_types::service::ServiceSettings;
+use baton_types::{Digest, GroupName, Moment, NodeId, Now};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::asks::{Asks, Gatherings};
+use crate::boot::Boot;
+use crate::directory::Directory;
+use crate::effect::{Effect, Level, Line};
+use crate::event::Event;
+use crate::files::{self, Waiting, Writes};
+use crate::group::Group;
+use crate::limits::{RESOLVE_INTERVAL, ROUNDS_MAX};
+use crate::shared::{Shared, boot_bytes};
+
+use goodbye::Goodbye;
+
+/// One node of the ring.
+pub struct Node {
+    shared: Shared,
+    groups: BTreeMap<GroupName, Group>,
+    boot: Boot,
+    /// Ring outputs behind a save that is not durable yet.
+    held: VecDeque<RingOutput>,
+    /// The write that they wait for.
+    saving: Option<u64>,
+    has_seeds: bool,
+    resolve_at: Option<Moment>,
+    goodbye: Option<Goodbye>,
+    /// The request that waits for the end of `ring leave`.
+    leaving: Option<u64>,
+    /// Facts or members changed since the census files were last looked at.
+    census_due: bool,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Node({})", self.shared.name)
+    }
+}
+
+impl Node {
+    /// A node at its start. What it wants done is in [`Node::take_effects`] already.
+    pub fn new(boot: Boot, now: Now) -> Self {
+        let mut rng = StdRng::seed_from_u64(boot.seed);
+        let mut notes = Vec::new();
+        let saved = match files::read::<SavedRing>(&boot.files, files::RING) {
+            Ok(saved) => saved.unwrap_or_default(),
+            Err(cause) => {
+                let text = format!(
+                    "the file {} is damaged ({cause}) and was moved aside; peers know the members",
+                    files::RING
+                );
+                notes.push(Effect::Log(Line::new(Level::Error, text)));
+                SavedRing::default()
+            }
+        };
+        let me = Me {
+            node: boot.node,
+            name: boot.name.clone(),
+            addr: boot.addr,
+            boot: boot.nonce,
+            version: boot.version.clone(),
+        };
+        let ring = Ring::new(me, boot.timing.clone(), saved, rng.random(), now.moment);
+        let shared = Shared {
+            me: boot.node,
+            name: boot.name.clone(),
+            machine_boot: boot_bytes(&boot.machine_boot),
+            timing: boot.timing.clone(),
+            labels: boot.labels.clone(),
+            ring,
+            directory: Directory::default(),
+            manifests: boot.manifests.clone(),
+            unpacked: boot.unpacked.clone(),
+            writes: Writes::default(),
+            asks: Asks::new(&boot.timing),
+            gatherings: Gatherings::default(),
+            gathered: Vec::new(),
+            inbox: VecDeque::new(),
+            rng,
+            effects: notes,
+        };
+        let mut node = Self {
+            shared,
+            groups: BTreeMap::new(),
+            has_seeds: boot.has_seeds,
+            resolve_at: boot.has_seeds.then_some(now.moment),
+            boot,
+            held: VecDeque::new(),
+            saving: None,
+            goodbye: None,
+            leaving: None,
+            census_due: true,
+        };
+        for settings in node.boot.services.clone() {
+            node.open_group(now, settings);
+        }
+        node.settle(now);
+        node
+    }
+
+    /// Takes one event; what it leads to is in [`Node::take_effects`].
+    pub fn handle(&mut self, now: Now, event: Event) {
+        match event {
+            Event::Tick => {}
+            Event::Packet { from, envelope } => self.packet(now, from, envelope),
+            Event::Written { write, result } => self.written(now, write, result),
+            Event::Seeds(addrs) => self.shared.ring.set_seeds(now.moment, addrs),
+            Event::Fetched { group, release, result } => {
+                if let Ok(manifest) = &result {
+                    self.shared.manifests.insert(release.digest, manifest.clone());
+                }
+                self.with(&group, |group, shared| group.fetched(now, shared, &release, result));
+            }
+            Event::Unpacked { group, release, result } => {
+                if result.is_ok() {
+                    self.shared.unpacked.insert(release.digest);
+                }
+                self.with(&group, |group, shared| group.unpacked(now, shared, &release, result));
+            }
+            Event::Channel { group, result } => {
+                self.with(&group, |group, shared| group.channel(now, shared, result));
+            }
+            Event::Launched { group, run, pid } => {
+                self.service_input(now, &group, ServiceInput::Launched { run, pid });
+            }
+            Event::LaunchFailed { group, run, reason } => {
+                self.service_input(now, &group, ServiceInput::LaunchFailed { run, reason });
+            }
+            Event::Exited { group, pid, how, last_output } => {
+                self.service_input(now, &group, ServiceInput::Exited { pid, how, last_output });
+            }
+            Event::Halted { group, run } => {
+                self.service_input(now, &group, ServiceInput::Halted { run });
+            }
+            Event::HookDone { group, hook, result } => {
+                self.service_input(now, &group, ServiceInput::HookDone { hook, result });
+            }
+            Event::Checked { group, check, result } => {
+                self.service_input(now, &group, ServiceInput::Checked { check, result });
+            }
+            Event::Notified { group, ready, status } => {
+                self.service_input(now, &group, ServiceInput::Notified { ready, status });
+            }
+            Event::Request { request, what } => self.request(now, request, what),
+            Event::Services(services) => self.set_services(now, services),
+            Event::Goodbye { stop_services } => self.begin_goodbye(now, stop_services),
+        }
+        self.tick(now);
+        self.settle(now);
+    }
+
+    /// When [`Event::Tick`] is due, if nothing else comes first.
+    pub fn next_tick(&self) -> Moment {
+        let mut next = self.shared.ring.next_tick();
+        let optional = [
+            self.shared.asks.next_tick(),
+            self.resolve_at,
+            self.goodbye.as_ref().map(Goodbye::deadline),
+        ];
+        for moment in optional.into_iter().flatten() {
+            next = next.min(moment);
+        }
+        self.groups.values().map(Group::next_tick).fold(next, Moment::min)
+    }
+
+    /// What is to be done, in order. To be emptied after every call.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.shared.effects)
+    }
+
+    /// Whether the ring is joined, or found to be this node alone: the service manager is told
+    /// READY then.
+    pub fn is_ready(&self) -> bool {
+        self.shared.ring.is_joined() || !self.has_seeds
+    }
+
+    /// One line of what the node does.
+    pub fn summary(&self, now: Now) -> String {
+        self.summary_line(now)
+    }
+
+    /// This node.
+    pub fn id(&self) -> NodeId {
+        self.shared.me
+    }
+
+    /// Releases that the services of this node must keep.
+    pub fn kept_releases(&self) -> Vec<Digest> {
+        let mut kept: Vec<Digest> =
+            self.groups.values().flat_map(|group| group.kept().iter().copied()).collect();
+        kept.sort_unstable();
+        kept.dedup();
+        kept
+    }
+
+    fn tick(&mut self, now: Now) {
+        if self.shared.ring.next_tick() <= now.moment {
+            self.shared.ring.tick(now.moment);
+        }
+        if self.resolve_at.is_some_and(|due| due <= now.moment) {
+            self.shared.effects.push(Effect::ResolveSeeds);
+            self.resolve_at = Some(now.moment + RESOLVE_INTERVAL);
+        }
+        for group in self.groups.values_mut() {
+            group.tick(now, &mut self.shared);
+        }
+        self.drive_goodbye(now);
+    }
+
+    /// Hands things around until nothing moves.
+    fn settle(&mut self, now: Now) {
+        for _ in 0..ROUNDS_MAX {
+            let mut moved = self.drive_ring(now);
+            moved |= self.drive_inbox(now);
+            for group in self.groups.values_mut() {
+                moved |= group.drive(now, &mut self.shared);
+            }
+            moved |= self.drive_questions(now);
+            moved |= self.drive_gathered(now);
+            if !moved {
+                break;
+            }
+        }
+        if std::mem::take(&mut self.census_due) {
+            for group in self.groups.values_mut() {
+                group.update_census(&mut self.shared);
+                group.tell_from_facts(&mut self.shared);
+            }
+        }
+    }
+
+    fn with(&mut self, group: &GroupName, act: impl FnOnce(&mut Group, &mut Shared)) {
+        // A group that was unloaded meanwhile: its late answers are of no use to anybody.
+        if let Some(group) = self.groups.get_mut(group) {
+            act(group, &mut self.shared);
+        }
+    }
+
+    fn service_input(&mut self, now: Now, group: &GroupName, input: ServiceInput) {
+        self.with(group, |group, _| group.service_input(now, input));
+    }
+
+    fn written(&mut self, now: Now, write: u64, result: Result<(), baton_types::Text>) {
+        let ok = result.is_ok();
+        if let Err(cause) = result {
+            let text = format!("degraded: {cause}");
+            self.shared.log(Line::new(Level::Error, text));
+        }
+        match self.shared.writes.end(write) {
+            Some(Waiting::Ring) if self.saving == Some(write) => self.saving = None,
+            Some(Waiting::Ledger(group, token)) => {
+                self.with(&group, |group, _| group.ledger_written(now, token, ok));
+            }
+            Some(Waiting::Turn(group, token)) => {
+                self.with(&group, |group, _| group.turn_written(now, token, ok));
+            }
+            _ => {}
+        }
+    }
+
+    fn open_group(&mut self, now: Now, settings: ServiceSettings) {
+        let name = settings.name.clone();
+        let group = Group::open(settings, &self.boot, &mut self.shared, now);
+        self.groups.insert(name, group);
+    }
+
+    /// The configuration's services changed.
+    fn set_services(&mut self, now: Now, services: Vec<ServiceSettings>) {
+        for settings in services {
+            match self.groups.get_mut(&settings.name) {
+                Some(group) => group.set_settings(now, &mut self.shared, settings),
+                None => {
+                    let text = "the service is loaded";
+                    self.shared.log(Line::new(Level::Info, text).of(&settings.name));
+                    self.open_group(now, settings);
+                }
+            }
+        }
+    }
+}

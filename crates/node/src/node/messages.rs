@@ -1,0 +1,95 @@
+//! Messages from other nodes, and of this node to itself.
+
+use std::net::SocketAddr;
+
+use baton_types::{BootNonce, GroupName, NodeId, Now};
+use baton_wire::ask::{AnswerContent, Ask, Question};
+use baton_wire::{Envelope, Message, TurnMessage};
+
+use super::Node;
+
+impl Node {
+    pub(super) fn packet(&mut self, now: Now, from: SocketAddr, envelope: Envelope) {
+        for message in envelope.messages {
+            self.message(now, Some(from), envelope.sender, envelope.boot, message);
+        }
+    }
+
+    pub(super) fn drive_inbox(&mut self, now: Now) -> bool {
+        let mut moved = false;
+        while let Some(message) = self.shared.inbox.pop_front() {
+            moved = true;
+            self.message(now, None, self.shared.me, self.boot.nonce, message);
+        }
+        moved
+    }
+
+    fn message(
+        &mut self,
+        now: Now,
+        from: Option<SocketAddr>,
+        sender: NodeId,
+        boot: BootNonce,
+        message: Message,
+    ) {
+        match message {
+            Message::Ring(message) => {
+                if let Some(from) = from {
+                    self.shared.ring.receive(now.moment, from, sender, boot, message);
+                }
+            }
+            Message::Ledger(group, message) => {
+                self.with(&group, |group, _| group.ledger_message(now, sender, message));
+            }
+            Message::Turn(group, message) => self.turn_message(now, sender, &group, message),
+            Message::Ask(ask) => self.asked(now, sender, ask),
+            Message::Answer(answer) => match answer.content {
+                // The question stays: it is tried again with whoever leads by then.
+                AnswerContent::NotLeader => {}
+                content => self.shared.finish(answer.id, content),
+            },
+        }
+    }
+
+    fn turn_message(&mut self, now: Now, sender: NodeId, group: &GroupName, message: TurnMessage) {
+        if !message.is_for_member() {
+            self.with(group, |group, _| group.from_member(sender, message));
+            return;
+        }
+        // A node is in one turn at a time over all its groups. The leader repeats the offer.
+        let elsewhere = matches!(message, TurnMessage::Offer { .. })
+            && self.groups.iter().any(|(name, other)| name != group && other.in_turn());
+        if !elsewhere {
+            self.with(group, |group, _| group.from_leader(now, sender, message));
+        }
+    }
+
+    /// A question that another node passed on to this one as a group's leader.
+    fn asked(&mut self, now: Now, sender: NodeId, ask: Ask) {
+        match ask.question {
+            Question::Command(command) if command.id == ask.id => {
+                match self.groups.get_mut(&command.group) {
+                    Some(group) => group.command(now, &mut self.shared, Some(sender), command),
+                    None => self.shared.answer(Some(sender), ask.id, AnswerContent::NotLeader),
+                }
+            }
+            // The command's id is what repeats are known by; another one around it is a forgery
+            // or a fault.
+            Question::Command(_) => {}
+            question @ (Question::Status(_) | Question::History(_)) => {
+                let content = self.read(now, &question).unwrap_or(AnswerContent::NotLeader);
+                self.shared.answer(Some(sender), ask.id, content);
+            }
+        }
+    }
+
+    /// The answer to a reading question, if this node leads the group.
+    pub(super) fn read(&self, now: Now, question: &Question) -> Option<AnswerContent> {
+        let (Question::Status(name) | Question::History(name)) = question else { return None };
+        let group = self.groups.get(name).filter(|group| group.is_leading())?;
+        Some(AnswerContent::Json(match question {
+            Question::History(_) => group.history_json(),
+            _ => group.status_json(now, &self.shared),
+        }))
+    }
+}

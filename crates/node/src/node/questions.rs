@@ -1,0 +1,146 @@
+//! Questions of this node's operators on their way to leaders.
+
+use baton_types::{CommandAnswer, CommandId, CommandResult, GroupName, NodeId, Now};
+use baton_wire::Message;
+use baton_wire::ask::{AnswerContent, Ask, Question};
+
+use super::Node;
+use crate::asks::{Asker, Due, Then};
+use crate::effect::Effect;
+use crate::group::{copy_of_nothing, leader_by_facts};
+use crate::request::{Reply, Why};
+use crate::shared::text;
+
+impl Node {
+    /// Puts a question on its way.
+    pub(super) fn ask(&mut self, now: Now, id: CommandId, question: Question, asker: Asker) {
+        self.shared.asks.begin(now.moment, id, question, asker);
+    }
+
+    fn leader_of(&self, group: &GroupName) -> Option<NodeId> {
+        match self.groups.get(group) {
+            Some(group) => group.leader(&self.shared),
+            None => leader_by_facts(&self.shared, group),
+        }
+    }
+
+    /// Tries, repeats and gives up what is due.
+    pub(super) fn drive_questions(&mut self, now: Now) -> bool {
+        let due = self.shared.asks.due(now.moment, |group| self.leader_of(group).is_some());
+        let mut moved = false;
+        for due in due {
+            match due {
+                Due::Try(id) => self.try_question(now, id),
+                Due::GiveUp(id) => self.give_up(now, id),
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    fn try_question(&mut self, now: Now, id: CommandId) {
+        let Some(pending) = self.shared.asks.get(id).cloned() else { return };
+        let leader = self.leader_of(pending.group());
+        match leader {
+            None => self.shared.asks.not_sent(now.moment, id),
+            Some(leader) if leader != self.shared.me => {
+                let ask = Ask { id, question: pending.question };
+                self.shared.send(leader, Message::Ask(ask));
+                self.shared.asks.sent(now.moment, id, true);
+            }
+            Some(_) => {
+                let leads = self.groups.get(pending.group()).is_some_and(|g| g.is_leading());
+                match pending.question {
+                    Question::Command(command) if leads => {
+                        self.shared.asks.sent(now.moment, id, false);
+                        let name = command.group.clone();
+                        self.with(&name, |group, shared| {
+                            group.command(now, shared, None, command);
+                        });
+                    }
+                    Question::Command(_) => self.shared.asks.not_sent(now.moment, id),
+                    question => match self.read(now, &question) {
+                        Some(content) => self.shared.finish(id, content),
+                        None => self.shared.asks.not_sent(now.moment, id),
+                    },
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, now: Now, id: CommandId) {
+        let Some(pending) = self.shared.asks.get(id).cloned() else { return };
+        let name = pending.group().clone();
+        let content = match pending.question {
+            Question::Status(_) => AnswerContent::Json(match self.groups.get(&name) {
+                Some(group) => group.status_json(now, &self.shared),
+                None => copy_of_nothing(&self.shared, &name),
+            }),
+            Question::History(_) => match self.groups.get(&name) {
+                Some(group) => AnswerContent::Json(group.history_json()),
+                None => {
+                    if let Some(pending) = self.shared.asks.end(id)
+                        && let Asker::Request(request) = pending.asker
+                    {
+                        let text =
+                            format!("no leader of {name} answers, and this node has no copy");
+                        self.shared.refuse(request, Why::NoQuorum, text);
+                    }
+                    return;
+                }
+            },
+            Question::Command(_) => {
+                AnswerContent::Command(give_up_answer(&name, id, pending.was_sent))
+            }
+        };
+        self.shared.finish(id, content);
+    }
+
+    /// Follows up requests that became several commands.
+    pub(super) fn drive_gathered(&mut self, now: Now) -> bool {
+        let gathered = std::mem::take(&mut self.shared.gathered);
+        let moved = !gathered.is_empty();
+        for gathering in gathered {
+            let said = gathering.said.join("; ");
+            match (gathering.failed, gathering.then) {
+                (Some(why), _) => self.shared.refuse(gathering.request, why, said),
+                (None, Then::Reply) => self.shared.reply(gathering.request, Reply::Done(said)),
+                (None, Then::Leave) => self.leave_ring(now, gathering.request),
+                (None, Then::Unload(group)) => self.unload(now, gathering.request, &group),
+            }
+        }
+        moved
+    }
+
+    pub(super) fn leave_ring(&mut self, now: Now, request: u64) {
+        self.leaving = Some(request);
+        self.shared.ring.leave(now.moment);
+    }
+
+    /// Unloads a service: its program is stopped, then it is gone.
+    pub(super) fn unload(&mut self, now: Now, request: u64, name: &GroupName) {
+        let Some(group) = self.groups.get_mut(name) else {
+            self.shared.refuse(request, Why::Unknown, format!("no service {name} on this node"));
+            return;
+        };
+        group.unloading = true;
+        group.halt_for_goodbye(now);
+        group.unpublish(now, &mut self.shared);
+        self.shared.effects.push(Effect::Loaded { group: name.clone(), loaded: false });
+        let said = format!("{name} is unloaded; its program is being stopped");
+        self.shared.reply(request, Reply::Done(said));
+    }
+}
+
+fn give_up_answer(group: &GroupName, id: CommandId, was_sent: bool) -> CommandAnswer {
+    let (result, message) = if was_sent {
+        let message = format!(
+            "the leader of {group} did not answer in time; it may have been accepted: look at the \
+             status, or repeat it under its id {id}"
+        );
+        (CommandResult::TimedOut, message)
+    } else {
+        (CommandResult::NoQuorum, format!("no quorum: {group} has no leader now; nothing was done"))
+    };
+    CommandAnswer { result, message: text(message), rollout: None }
+}

@@ -1,0 +1,84 @@
+//! What the ring wants done.
+//!
+//! Invariant: what the ring sends after a save leaves only once the save is durable.
+
+use baton_ring::{MemberState, RingOutput};
+use baton_types::{NodeId, Now};
+use baton_wire::Message;
+
+use super::Node;
+use crate::effect::{Level, Line};
+use crate::files::{self, Waiting};
+use crate::request::Reply;
+
+impl Node {
+    pub(super) fn drive_ring(&mut self, now: Now) -> bool {
+        let outputs = self.shared.ring.take_outputs();
+        let mut moved = !outputs.is_empty();
+        for output in outputs {
+            match output {
+                RingOutput::Send { .. } | RingOutput::Save(_) => self.held.push_back(output),
+                RingOutput::MemberChanged { node, old, new } => {
+                    self.member_changed(node, old, new);
+                }
+                RingOutput::FactChanged { node, key } => {
+                    let value = self.shared.ring.fact(node, &key);
+                    let group = self.shared.directory.take(node, &key, value);
+                    if let Some(group) = group {
+                        self.census_due = true;
+                        self.with(&group, |group, _| group.members_changed());
+                        self.shared.asks.retry_now(now.moment, &group);
+                    }
+                }
+                RingOutput::Left => {
+                    let text = "this node has left the ring";
+                    self.shared.log(Line::new(Level::Info, text));
+                    if let Some(request) = self.leaving.take() {
+                        self.shared.reply(request, Reply::Done(text.to_owned()));
+                    }
+                }
+                RingOutput::Warning(text) => {
+                    self.shared.log(Line::new(Level::Warning, text));
+                }
+            }
+        }
+        while self.saving.is_none() {
+            match self.held.pop_front() {
+                Some(RingOutput::Send { to, messages, stream }) => {
+                    let messages = messages.into_iter().map(Message::Ring).collect();
+                    self.shared.send_to(to, messages, stream);
+                }
+                Some(RingOutput::Save(saved)) => {
+                    self.shared.write(files::RING.to_owned(), &saved, Waiting::Ring);
+                    self.saving = self.shared.writes.newest();
+                }
+                Some(_) => {}
+                None => break,
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    fn member_changed(&mut self, node: NodeId, old: Option<MemberState>, new: Option<MemberState>) {
+        self.census_due = true;
+        for group in self.groups.values_mut() {
+            group.members_changed();
+        }
+        if old == new {
+            return;
+        }
+        let name = self.shared.name_of(node);
+        let (level, text) = match (old, new) {
+            (None, Some(MemberState::Alive)) => (Level::Info, format!("{name} is in the ring")),
+            (_, Some(state @ (MemberState::Suspect | MemberState::Dead))) => {
+                (Level::Warning, format!("{name} is {state}"))
+            }
+            (_, Some(state)) => (Level::Info, format!("{name} is {state}")),
+            (_, None) => (Level::Info, format!("{node} is forgotten")),
+        };
+        let mut line = Line::new(level, text);
+        line.member = Some(baton_types::Text::new(&name));
+        self.shared.log(line);
+    }
+}

@@ -1,0 +1,86 @@
+//! The lists that the control API shows of the whole ring.
+
+use baton_types::Now;
+use baton_types::status::{RingMemberStatus, ServiceStatus};
+
+use super::Node;
+
+impl Node {
+    pub(super) fn known_groups(&self) -> Vec<String> {
+        let mut groups: Vec<String> =
+            self.shared.directory.groups().map(ToString::to_string).collect();
+        groups.extend(self.groups.keys().map(ToString::to_string));
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    pub(super) fn ring_members(&self, now: Now) -> Vec<RingMemberStatus> {
+        let ring = &self.shared.ring;
+        let mut members: Vec<RingMemberStatus> = ring
+            .members()
+            .map(|member| RingMemberStatus {
+                name: member.name.to_string(),
+                node: member.node.to_string(),
+                addr: member.addr.to_string(),
+                state: member.state.to_string(),
+                incarnation: member.incarnation.0,
+                version: member.version.to_string(),
+                groups: self
+                    .shared
+                    .directory
+                    .groups_of(member.node)
+                    .map(ToString::to_string)
+                    .collect(),
+                me: member.node == self.shared.me,
+                since_seconds: member.age(now.moment).as_secs(),
+                note: if ring.members().filter(|other| other.name == member.name).count() > 1 {
+                    "another member has the same name".to_owned()
+                } else {
+                    String::new()
+                },
+            })
+            .collect();
+        members.sort_by(|a, b| (&a.name, &a.node).cmp(&(&b.name, &b.node)));
+        members
+    }
+
+    pub(super) fn services(&self) -> Vec<ServiceStatus> {
+        let mut services = Vec::new();
+        for group in self.shared.directory.groups() {
+            for (node, fact) in self.shared.directory.members(group) {
+                services.push(ServiceStatus {
+                    group: group.to_string(),
+                    name: self.shared.name_of(node),
+                    node: node.to_string(),
+                    release: fact
+                        .running
+                        .as_ref()
+                        .map(|target| target.release.to_string())
+                        .unwrap_or_default(),
+                    desired: fact.desired.to_string(),
+                    process: fact.process.to_string(),
+                    pid: fact.pid,
+                    health: fact.health.to_string(),
+                    health_text: fact.health_text.to_string(),
+                    restarts: fact.restarts,
+                    phase: fact.phase.to_string(),
+                    pending_edit: fact.pending_edit,
+                });
+            }
+        }
+        services.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
+        services
+    }
+
+    pub(super) fn summary_line(&self, now: Now) -> String {
+        let alive = self.shared.ring.members().filter(|member| member.state.is_reachable()).count();
+        let all = self.shared.ring.members().count();
+        let mut parts = vec![match self.is_ready() {
+            true => format!("{alive} of {all} members alive"),
+            false => "looking for the ring".to_owned(),
+        }];
+        parts.extend(self.groups.values().map(|group| group.summary(now, &self.shared)));
+        parts.join("; ")
+    }
+}
