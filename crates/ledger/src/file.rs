@@ -34,6 +34,8 @@ pub struct FormationFile {
     pub accepted: Option<Proposal>,
     /// Lineages that it will never hold a record of.
     pub refused: Vec<LineageId>,
+    /// The lineage that took this node in, until it holds a record of it.
+    pub joined: Option<LineageId>,
     /// The file replaces one that was damaged or rolled back, so this node knows that it belonged
     /// to a lineage: it waits to be let in again and forms none.
     pub barred: bool,
@@ -52,12 +54,16 @@ impl LedgerFile {
         }
     }
 
-    /// The lineage it belongs to: that of its record, else the one it accepted.
+    /// The lineage it belongs to: that of its record, else the one it was taken into or accepted.
     pub fn lineage(&self) -> Option<LineageId> {
-        match (&self.record, &self.formation.accepted) {
-            (Some(record), _) => Some(record.lineage),
-            (None, accepted) => accepted.as_ref().map(|proposal| proposal.lineage),
-        }
+        let accepted = self.formation.accepted.as_ref().map(|proposal| proposal.lineage);
+        let record = self.record.as_ref().map(|record| record.lineage);
+        record.or(self.formation.joined).or(accepted)
+    }
+
+    /// Whether it refused that lineage for good.
+    pub fn has_refused(&self, lineage: LineageId) -> bool {
+        self.formation.refused.contains(&lineage)
     }
 
     /// The place of its record.

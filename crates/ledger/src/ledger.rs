@@ -1,56 +1,176 @@
-//! One group's ledger on one node: first the shape, the protocol follows.
+//! One group's ledger on one node: its state, its entry points, and what it shows.
+//!
+//! Invariant: `durable` is what is on disk, `file` what will be once the write under way and the
+//! next one are done. Every promise is made from `durable`; `file` only decides what may be
+//! promised next.
 
-use baton_types::{FileId, Moment, NodeId};
-use baton_wire::ledger::{LedgerMessage, StateBytes};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use crate::file::LedgerFile;
-use crate::settings::{LedgerSettings, Opened, Seen};
+use baton_types::{FileId, LineageId, Moment, NodeId};
+use baton_wire::ledger::{Heard, LedgerBody, LedgerMessage, Mark, Record, StateBytes, Voter};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::admission::Introducing;
+use crate::election::Stand;
+use crate::file::{HEARD_MAX, LedgerFile};
+use crate::follower::{Follow, Owed};
+use crate::formation::Forming;
+use crate::leader::Lead;
+use crate::recall::Recall;
+use crate::settings::{LedgerSettings, Liveness, Opened, Seen};
 use crate::view::{LedgerOutput, NotNow, Role, View};
+use crate::writing::Writing;
 
 /// The ledger.
 #[derive(Debug)]
 pub struct Ledger {
-    settings: LedgerSettings,
-    file: LedgerFile,
-    outputs: Vec<LedgerOutput>,
+    pub(crate) settings: LedgerSettings,
+    pub(crate) rng: StdRng,
+    pub(crate) file: LedgerFile,
+    pub(crate) durable: LedgerFile,
+    pub(crate) writing: Writing,
+    /// How far peers of this lineage are; copied into the file whenever it is written.
+    pub(crate) heard: BTreeMap<NodeId, Heard>,
+    pub(crate) seen: BTreeMap<NodeId, Seen>,
+    /// Since when the same members are alive.
+    pub(crate) seen_since: Moment,
+    /// A formed lineage of this group that somebody named.
+    pub(crate) known: Option<LineageId>,
+    pub(crate) committed: Option<Record>,
+    /// How far the leader said that records are committed.
+    pub(crate) told: Option<Mark>,
+    pub(crate) follow: Option<Follow>,
+    pub(crate) owed: Owed,
+    pub(crate) stand: Option<Stand>,
+    pub(crate) election_at: Moment,
+    pub(crate) lead: Option<Lead>,
+    pub(crate) open_turn: bool,
+    pub(crate) forming: Forming,
+    pub(crate) recall: Option<Recall>,
+    pub(crate) introducing: Introducing,
+    pub(crate) foreign_noted: Option<Moment>,
+    pub(crate) outputs: Vec<LedgerOutput>,
 }
 
 impl Ledger {
     /// Starts from what was found on disk. `seed` must be random and another one at every start.
-    pub fn open(settings: LedgerSettings, opened: Opened, seed: u64, _now: Moment) -> Self {
-        let file = match opened {
-            Opened::File(file) => *file,
-            Opened::Missing | Opened::Damaged => {
-                LedgerFile::new(FileId::from_random(u128::from(seed)), false)
+    pub fn open(settings: LedgerSettings, opened: Opened, seed: u64, now: Moment) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let (file, on_disk, note) = match opened {
+            Opened::File(file) if file.is_sane() => (*file, true, None),
+            Opened::Missing => (LedgerFile::new(new_file_id(&mut rng), false), false, None),
+            Opened::Damaged | Opened::File(_) => {
+                let note = "the ledger file is damaged: a new one waits to be let in by the leader";
+                (LedgerFile::new(new_file_id(&mut rng), true), false, Some(note))
             }
         };
-        Self { settings, file, outputs: Vec::new() }
+        let mut ledger = Self {
+            settings,
+            rng,
+            durable: file.clone(),
+            heard: file.heard.clone(),
+            file,
+            writing: Writing::new(on_disk),
+            seen: BTreeMap::new(),
+            seen_since: now,
+            known: None,
+            committed: None,
+            told: None,
+            follow: None,
+            owed: Owed::default(),
+            stand: None,
+            election_at: now,
+            lead: None,
+            open_turn: false,
+            forming: Forming::new(now),
+            recall: None,
+            introducing: Introducing::new(now),
+            foreign_noted: None,
+            outputs: Vec::new(),
+        };
+        ledger.outputs.extend(note.map(|note| LedgerOutput::Note(note.to_owned())));
+        if on_disk && ledger.is_voter() && ledger.file.voters().len() > 1 {
+            ledger.recall = Some(Recall::new(now));
+        }
+        ledger.election_at = match ledger.file.voters().len() {
+            1 => now,
+            _ => now + ledger.election_span(ledger.settings.election_timeout),
+        };
+        ledger.tick(now);
+        ledger
     }
 
     /// Takes a message of another node of the group.
-    pub fn receive(&mut self, _now: Moment, _from: NodeId, _message: LedgerMessage) {}
-
-    /// Does what is due.
-    pub fn tick(&mut self, _now: Moment) {}
-
-    /// When `tick` is due next.
-    pub fn next_tick(&self) -> Moment {
-        Moment(u64::MAX)
+    pub fn receive(&mut self, now: Moment, from: NodeId, message: LedgerMessage) {
+        if from == self.settings.me || !message.is_sane() {
+            self.note(format!("a ledger message of {from} is out of bounds and was dropped"), now);
+            return;
+        }
+        self.forget_silent_leader(now);
+        if !self.receive_any_lineage(now, from, &message) {
+            self.receive_own_lineage(now, from, message);
+        }
+        self.settle(now);
     }
 
-    /// The write with this token ended; `ok` only if it is durable.
-    pub fn persisted(&mut self, _now: Moment, _token: u64, _ok: bool) {}
+    /// Does what is due.
+    pub fn tick(&mut self, now: Moment) {
+        self.forget_silent_leader(now);
+        self.recall_tick(now);
+        self.formation_tick(now);
+        self.election_tick(now);
+        self.lead_tick(now);
+        self.introduce_tick(now);
+        self.settle(now);
+    }
+
+    /// When `tick` is due next; never later than something that must happen by itself.
+    pub fn next_tick(&self) -> Moment {
+        let mut next = Moment(u64::MAX);
+        let mut due = |at: Option<Moment>| next = next.min(at.unwrap_or(next));
+        due(self.follow.as_ref().map(Follow::ends_at));
+        due(self.recall.as_ref().map(|recall| recall.next));
+        due(self.formation_due());
+        due(self.election_due());
+        due(self.lead.as_ref().map(|lead| lead.due(self)));
+        due(self.introduce_due());
+        due(self.writing.retry_at);
+        next
+    }
 
     /// Takes the ring's view of the group's members, whole, whenever it changed.
-    pub fn see(&mut self, _now: Moment, _seen: &[Seen]) {}
+    pub fn see(&mut self, now: Moment, seen: &[Seen]) {
+        let alive = |seen: &BTreeMap<NodeId, Seen>| -> BTreeSet<NodeId> {
+            seen.values().filter(|s| s.liveness == Liveness::Alive).map(|s| s.node).collect()
+        };
+        let next: BTreeMap<NodeId, Seen> =
+            seen.iter().map(|seen| (seen.node, seen.clone())).collect();
+        if alive(&next) != alive(&self.seen) {
+            self.seen_since = now;
+        }
+        self.seen = next;
+        let mut lineages = self.seen.values().filter_map(|seen| seen.lineage);
+        if let Some(lineage) = lineages.find(|lineage| !self.file.has_refused(*lineage)) {
+            self.known = Some(lineage);
+        }
+        let heard: Vec<Heard> = self.seen.values().filter_map(|seen| seen.heard_of_me).collect();
+        for heard in heard {
+            self.compare_with(heard);
+        }
+        self.tick(now);
+    }
 
     /// Makes a record with this content. Returns its version; `Committed` says when it holds.
     ///
     /// # Errors
     ///
     /// Not the leader, not ready, or a record is in flight.
-    pub fn propose(&mut self, _now: Moment, _state: StateBytes) -> Result<u64, NotNow> {
-        Err(NotNow::NotLeader)
+    pub fn propose(&mut self, now: Moment, state: StateBytes) -> Result<u64, NotNow> {
+        let version = self.write_next(now, |record| record.state = state)?;
+        self.settle(now);
+        Ok(version)
     }
 
     /// Makes a record without this voter. It is not let in again by itself while this leader
@@ -59,31 +179,41 @@ impl Ledger {
     /// # Errors
     ///
     /// As `propose`; and the node is no voter, or the last one.
-    pub fn remove_voter(&mut self, _now: Moment, _node: NodeId) -> Result<u64, NotNow> {
-        Err(NotNow::NotLeader)
+    pub fn remove_voter(&mut self, now: Moment, node: NodeId) -> Result<u64, NotNow> {
+        let version = self.write_without(now, node)?;
+        if let Some(lead) = &mut self.lead {
+            lead.kept_out.insert(node);
+        }
+        self.settle(now);
+        Ok(version)
     }
 
     /// Tells whether a turn is open: a leader without one sends heartbeats at a quarter of the
     /// rate.
-    pub fn set_busy(&mut self, _now: Moment, _open_turn: bool) {}
+    pub fn set_busy(&mut self, now: Moment, open_turn: bool) {
+        self.open_turn = open_turn;
+        self.tick(now);
+    }
 
     /// How it stands.
     pub fn view(&self) -> View<'_> {
+        let leader = self.leader();
+        let quorum_reason = self.no_quorum_reason(leader);
         View {
             lineage: self.file.lineage(),
             file: self.file.file,
             term: self.file.term,
-            role: Role::Forming,
-            leader: None,
-            committed: None,
+            role: self.role(),
+            leader,
+            committed: self.committed.as_ref(),
             newest: self.file.record.as_ref(),
-            quorum: false,
-            quorum_reason: format!("{:?} forms its group", self.settings.me),
+            quorum: quorum_reason.is_empty(),
+            quorum_reason,
             voters: self.file.voters(),
-            in_flight: false,
-            ready: false,
-            needs_readmission: false,
-            degraded: false,
+            in_flight: self.lead.as_ref().is_some_and(|lead| !lead.is_idle(&self.file)),
+            ready: self.lead.as_ref().is_some_and(|lead| lead.is_idle(&self.file)),
+            needs_readmission: self.file.formation.barred && !self.is_voter(),
+            degraded: self.writing.degraded,
         }
     }
 
@@ -91,4 +221,110 @@ impl Ledger {
     pub fn take_outputs(&mut self) -> Vec<LedgerOutput> {
         std::mem::take(&mut self.outputs)
     }
+
+    pub(crate) fn me(&self) -> Voter {
+        Voter { node: self.settings.me, file: self.file.file }
+    }
+
+    pub(crate) fn is_voter(&self) -> bool {
+        self.file.voters().contains(&self.me())
+    }
+
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        match (&self.lead, &self.follow) {
+            (Some(_), _) => Some(self.settings.me),
+            (None, Some(follow)) => Some(follow.leader),
+            (None, None) if !self.is_voter() => self.seen.values().find_map(|seen| seen.leader),
+            (None, None) => None,
+        }
+    }
+
+    /// A random span in which to wait for a leader: from `patience` to half as long again.
+    pub(crate) fn election_span(&mut self, patience: Duration) -> Duration {
+        let micros = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX / 4).max(2);
+        Duration::from_micros(micros.saturating_add(self.rng.random_range(0..micros / 2)))
+    }
+
+    pub(crate) fn new_file_id(&mut self) -> FileId {
+        new_file_id(&mut self.rng)
+    }
+
+    pub(crate) fn send(&mut self, to: NodeId, body: LedgerBody) {
+        if to == self.settings.me || !self.writing.on_disk {
+            return;
+        }
+        let message = LedgerMessage {
+            lineage: self.durable.lineage(),
+            file: self.durable.file,
+            term: self.durable.term,
+            held: self.durable.mark(),
+            body,
+        };
+        self.outputs.push(LedgerOutput::Send { to, message });
+    }
+
+    /// Writes a line to the journal about what others did; one a minute, because others decide
+    /// how often it happens.
+    pub(crate) fn note(&mut self, text: String, now: Moment) {
+        if self.foreign_noted.is_none_or(|at| now.since(at) >= NOTE_INTERVAL) {
+            self.foreign_noted = Some(now);
+            self.outputs.push(LedgerOutput::Note(text));
+        }
+    }
+
+    /// Remembers how far a peer is, and tells it if its file went back.
+    pub(crate) fn hear(&mut self, from: NodeId, message: &LedgerMessage) {
+        let new = Heard { file: message.file, term: message.term, held: message.held };
+        if let Some(old) = self.heard.get(&from).copied().filter(|old| old.file == new.file) {
+            if new.term < old.term || new.held < old.held {
+                self.send(from, LedgerBody::Stale { heard: old });
+            }
+            let (term, held) = (new.term.max(old.term), new.held.max(old.held));
+            self.heard.insert(from, Heard { file: new.file, term, held });
+        } else if self.heard.len() < HEARD_MAX || self.heard.contains_key(&from) {
+            self.heard.insert(from, new);
+        }
+    }
+
+    fn role(&self) -> Role {
+        match (&self.lead, &self.stand, &self.file.record) {
+            (Some(_), ..) => Role::Leader,
+            (None, Some(_), _) => Role::Candidate,
+            (None, None, Some(_)) if self.is_voter() => Role::Follower,
+            (None, None, None) if self.known.is_none() && !self.file.formation.barred => {
+                Role::Forming
+            }
+            _ => Role::Spare,
+        }
+    }
+
+    fn no_quorum_reason(&self, leader: Option<NodeId>) -> String {
+        match (self.role(), leader) {
+            (Role::Leader, _) if self.lead.as_ref().is_some_and(|lead| lead.ready) => String::new(),
+            (Role::Leader, _) => "the new leader has not yet committed its first record".to_owned(),
+            (Role::Forming, _) => format!(
+                "the group is forming: {} of the {} members it starts with are seen",
+                self.alive_members().len(),
+                self.settings.expect
+            ),
+            (_, Some(_)) => String::new(),
+            (Role::Spare, None) if self.file.formation.barred => {
+                "the ledger file was lost or damaged, and no leader is heard that lets this node \
+                 in again"
+                    .to_owned()
+            }
+            (Role::Spare, None) => "no leader is heard".to_owned(),
+            (_, None) if self.recall.is_some() => {
+                "just started: a majority of the voters has not answered yet".to_owned()
+            }
+            (_, None) => format!("no leader among {} voters is heard", self.file.voters().len()),
+        }
+    }
 }
+
+fn new_file_id(rng: &mut StdRng) -> FileId {
+    FileId::from_random(rng.random())
+}
+
+/// Strangers and forgers are worth one line a minute.
+const NOTE_INTERVAL: Duration = Duration::from_secs(60);

@@ -4,10 +4,19 @@
 //! (term, version); each term of a lineage has at most one leader; nothing that another node may
 //! count on leaves this one before it is durable.
 
+mod admission;
+mod election;
 pub mod file;
+mod follower;
+mod formation;
+mod leader;
 pub mod ledger;
+mod recall;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 pub mod view;
+mod writing;
 
 pub use file::{FormationFile, LedgerFile};
 pub use ledger::Ledger;

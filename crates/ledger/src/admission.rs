@@ -1,0 +1,184 @@
+//! Letting nodes in: those whose file is new, and spare members while voters are wanted.
+//!
+//! Invariant: one record adds one voter or removes one, and only while nothing else is in flight;
+//! a voter whose file is gone is removed before the node comes back under its new one; no such
+//! record is begun unless those that answer are a majority of the voters that it lists.
+
+use std::collections::BTreeSet;
+
+use baton_types::{FileId, LineageId, Moment, NodeId};
+use baton_wire::ledger::{LedgerBody, VOTERS_MAX, Voter};
+
+use crate::leader::majority;
+use crate::ledger::Ledger;
+use crate::settings::Liveness;
+use crate::view::LedgerOutput;
+
+/// When this node asks to be let in.
+#[derive(Debug)]
+pub(crate) struct Introducing {
+    next: Moment,
+    asked: u32,
+    /// Where to ask, as somebody said.
+    leader: Option<NodeId>,
+}
+
+impl Introducing {
+    pub(crate) const fn new(now: Moment) -> Self {
+        Self { next: now, asked: 0, leader: None }
+    }
+}
+
+impl Ledger {
+    pub(crate) fn introduce_due(&self) -> Option<Moment> {
+        self.is_outside().then_some(self.introducing.next)
+    }
+
+    /// Asks the leader to be let in; or, where none is known, everybody.
+    pub(crate) fn introduce_tick(&mut self, now: Moment) {
+        if !self.is_outside() {
+            self.introducing.asked = 0;
+            return;
+        }
+        if now < self.introducing.next {
+            return;
+        }
+        // A spare member may stay one for ever, so it asks rarely after the first few times.
+        let patience = match self.introducing.asked {
+            ..EAGER_MAX => 1,
+            _ => 10,
+        };
+        self.introducing.next = now + self.settings.election_timeout.saturating_mul(patience);
+        self.introducing.asked = self.introducing.asked.saturating_add(1);
+        let told = self.introducing.leader.take();
+        let leader = self.follow.as_ref().map(|follow| follow.leader).or(told).or(self.leader());
+        match leader.filter(|leader| *leader != self.settings.me) {
+            Some(leader) => self.send(leader, LedgerBody::Introduce),
+            None => {
+                let members: Vec<NodeId> = self.alive_members().into_iter().collect();
+                for node in members.into_iter().take(ASKED_MAX) {
+                    self.send(node, LedgerBody::Introduce);
+                }
+            }
+        }
+    }
+
+    /// A node asks to be let in.
+    pub(crate) fn receive_introduce(
+        &mut self,
+        now: Moment,
+        from: NodeId,
+        file: FileId,
+        lineage: Option<LineageId>,
+    ) {
+        if self.file.record.is_none() || lineage.is_some_and(|l| Some(l) != self.file.lineage()) {
+            return;
+        }
+        let is_listed = self.file.voters().contains(&Voter { node: from, file });
+        if let Some(lead) = &mut self.lead
+            && !is_listed
+            && (lead.asking.len() < ASKING_MAX || lead.asking.contains_key(&from))
+        {
+            lead.asking.insert(from, (file, now));
+        }
+        let leader = self.leader();
+        self.send(from, LedgerBody::Pointer { leader });
+        self.admit(now);
+    }
+
+    pub(crate) fn receive_pointer(&mut self, lineage: Option<LineageId>, leader: Option<NodeId>) {
+        self.known = lineage.or(self.known);
+        self.introducing.leader = leader.or(self.introducing.leader);
+    }
+
+    /// Begins the next record that lets a node in, if there is one to let in.
+    pub(crate) fn admit(&mut self, now: Moment) {
+        let span = self.patience();
+        let keep = self.settings.election_timeout.saturating_mul(ASKING_KEPT);
+        let Some(lead) = self.lead.as_mut().filter(|lead| lead.is_idle(&self.file)) else { return };
+        lead.asking.retain(|_, (_, at)| now.since(*at) < keep);
+        let Some(lead) = &self.lead else { return };
+        let me = self.me();
+        let voters = self.file.voters();
+        let answering = |without: Option<NodeId>| {
+            let others = voters.iter().filter(|voter| {
+                Some(voter.node) != without && (**voter == me || lead.answers(**voter, now, span))
+            });
+            others.count()
+        };
+        let lost = voters.iter().find(|voter| {
+            voter.node != me.node
+                && lead.asking.get(&voter.node).is_some_and(|(file, _)| *file != voter.file)
+        });
+        if let Some(lost) = lost.copied() {
+            if answering(Some(lost.node)) >= majority(voters.len() - 1, 0) {
+                self.begin(now, "removed, because its ledger file is gone", lost.node, None);
+                if let Some(lead) = &mut self.lead {
+                    lead.returning.insert(lost.node);
+                }
+            }
+            return;
+        }
+        let limit = self.settings.voter_limit.clamp(1, VOTERS_MAX);
+        let count = answering(None);
+        let comes = lead.asking.iter().find(|(node, _)| {
+            let may_vote = self.seen.get(node).is_none_or(|s| s.liveness == Liveness::Alive);
+            may_vote && !lead.kept_out.contains(node)
+        });
+        if let Some((node, (file, _))) = comes
+            && voters.len() < limit
+            && (count == voters.len()
+                || (lead.returning.contains(node) && count + 1 >= majority(voters.len() + 1, 0)))
+        {
+            let voter = Voter { node: *node, file: *file };
+            self.begin(now, "added", voter.node, Some(voter));
+        }
+    }
+
+    /// Members that are alive in the ring, this node included.
+    pub(crate) fn alive_members(&self) -> BTreeSet<NodeId> {
+        self.seen
+            .values()
+            .filter(|seen| seen.liveness == Liveness::Alive)
+            .map(|seen| seen.node)
+            .chain([self.settings.me])
+            .collect()
+    }
+
+    fn begin(&mut self, now: Moment, what: &str, node: NodeId, add: Option<Voter>) {
+        let version = match add {
+            None => self.write_without(now, node),
+            Some(voter) => self.write_next(now, |record| {
+                record.voters.push(voter);
+                record.voters.sort_unstable();
+            }),
+        };
+        if let Ok(version) = version {
+            self.outputs.push(LedgerOutput::Note(format!(
+                "voter {node} is {what}, by the record of version {version}"
+            )));
+        }
+    }
+
+    /// No voter, of a group that has its lineage.
+    fn is_outside(&self) -> bool {
+        self.writing.on_disk && !self.is_voter() && (self.known.is_some() || self.is_barred())
+    }
+
+    fn is_barred(&self) -> bool {
+        self.file.formation.barred
+    }
+}
+
+/// Times that a node asks at every election timeout before it asks at every tenth.
+const EAGER_MAX: u32 = 8;
+
+/// Members that are asked at once where no leader is known: more than any usual set of voters.
+const ASKED_MAX: usize = 16;
+
+/// Nodes that wait to be let in: many more than there are places.
+const ASKING_MAX: usize = 64;
+
+/// Election timeouts after which a node that does not ask again is forgotten; longer than the
+/// pause between two questions of a spare member.
+const ASKING_KEPT: u32 = 25;

@@ -1,0 +1,358 @@
+//! How a group gets its lineage: proposed by one, accepted by every voter-to-be.
+//!
+//! Invariant: a proposal is durable before it is sent and never changes; the first record is
+//! durable before it is sent and exists only if every proposed voter accepted durably; who
+//! accepted one lineage accepts another only after the first one can no longer come to be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_types::{FileId, LineageId, Moment, NodeId, Term};
+use baton_wire::ledger::{LedgerBody, LedgerMessage, Mark, Proposal, Record, VOTERS_MAX, Voter};
+use rand::RngExt;
+
+use crate::file::REFUSED_MAX;
+use crate::leader::majority;
+use crate::ledger::Ledger;
+use crate::settings::Liveness;
+use crate::view::LedgerOutput;
+
+/// What is remembered of a formation between two starts.
+#[derive(Debug)]
+pub(crate) struct Forming {
+    /// Who accepted this node's proposal, with which file.
+    accepts: BTreeMap<NodeId, FileId>,
+    /// Who refused the own lineage for good, while it held no record of it.
+    refusals: BTreeSet<NodeId>,
+    /// The first record is being written by this node, which then leads term 1.
+    pub(crate) founding: bool,
+    /// When what waits for answers is said again.
+    next: Moment,
+}
+
+impl Forming {
+    pub(crate) const fn new(now: Moment) -> Self {
+        Self { accepts: BTreeMap::new(), refusals: BTreeSet::new(), founding: false, next: now }
+    }
+}
+
+/// A refusal as it came.
+struct Refusal {
+    lineage: LineageId,
+    own: Option<LineageId>,
+    formed: bool,
+    durable: bool,
+}
+
+impl Ledger {
+    pub(crate) fn formation_due(&self) -> Option<Moment> {
+        if self.file.formation.accepted.is_some() {
+            return Some(self.forming.next);
+        }
+        let settled = self.seen_since + self.settings.settle;
+        (self.may_form() && self.is_first_of_enough()).then_some(settled)
+    }
+
+    /// Proposes when it is time, and says again what waits for answers.
+    pub(crate) fn formation_tick(&mut self, now: Moment) {
+        let is_settled = self.settings.expect <= 1 || now >= self.seen_since + self.settings.settle;
+        if self.may_form() && is_settled && self.is_first_of_enough() {
+            self.make_proposal();
+        }
+        let Some(accepted) = self.file.formation.accepted.clone() else { return };
+        if now < self.forming.next {
+            return;
+        }
+        self.forming.next = now + self.settings.heartbeat.saturating_mul(2);
+        if accepted.proposer != self.me() {
+            self.owed.accept = true;
+            if self.is_gone(accepted.proposer.node) {
+                self.refuse_for_good(accepted.lineage);
+            }
+        }
+        if self.durable.formation.accepted.as_ref() != Some(&accepted) {
+            return;
+        }
+        if self.durable.has_refused(accepted.lineage) {
+            for node in accepted.voters {
+                self.send_refusal(node, accepted.lineage);
+            }
+        } else if accepted.proposer == self.me() {
+            self.send_proposal(&accepted);
+        }
+    }
+
+    /// Messages that are understood across lineages; says whether this was one.
+    pub(crate) fn receive_any_lineage(
+        &mut self,
+        now: Moment,
+        from: NodeId,
+        message: &LedgerMessage,
+    ) -> bool {
+        self.watch_proposer(from, message.file);
+        match &message.body {
+            LedgerBody::Propose(proposal) => self.receive_proposal(from, message.file, proposal),
+            LedgerBody::Accept { lineage } => self.receive_accept(from, message.file, *lineage),
+            LedgerBody::Refuse { lineage, own, formed, durable } => {
+                let (lineage, own, formed, durable) = (*lineage, *own, *formed, *durable);
+                let refusal = Refusal { lineage, own, formed, durable };
+                if message.lineage == Some(lineage) && self.durable.has_refused(lineage) {
+                    // It waits for others to refuse as well: this one did.
+                    self.send_refusal(from, lineage);
+                }
+                self.receive_refusal(now, from, message.file, &refusal);
+            }
+            LedgerBody::Recall => self.receive_recall(from, message),
+            LedgerBody::Recalled { heard } => self.receive_recalled(from, *heard),
+            LedgerBody::Stale { heard } => {
+                self.compare_with(*heard);
+            }
+            LedgerBody::Introduce => {
+                self.receive_introduce(now, from, message.file, message.lineage);
+            }
+            LedgerBody::Pointer { leader } => self.receive_pointer(message.lineage, *leader),
+            LedgerBody::PreVoteAnswer { probe, granted } if message.lineage.is_none() => {
+                let term = Term::default();
+                self.receive_answer(now, from, message.file, term, *probe, *granted);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Goes on with what became durable: sends the proposal or the acceptance, founds, leads.
+    pub(crate) fn formation_settle(&mut self, now: Moment) {
+        if self.forming.founding && self.is_durable() && self.durable.mark() == FIRST {
+            self.forming.founding = false;
+            self.take_lead(now, BTreeSet::new());
+        }
+        let Some(accepted) = self.durable.formation.accepted.clone() else { return };
+        let is_current = self.file.formation.accepted.as_ref() == Some(&accepted)
+            && self.writing.on_disk
+            && !self.file.has_refused(accepted.lineage);
+        if !is_current {
+            return;
+        }
+        if accepted.proposer != self.me() {
+            if std::mem::take(&mut self.owed.accept) {
+                let lineage = accepted.lineage;
+                self.send(accepted.proposer.node, LedgerBody::Accept { lineage });
+            }
+            return;
+        }
+        if self.forming.accepts.insert(self.settings.me, self.file.file).is_none() {
+            self.send_proposal(&accepted);
+        }
+        let voters: Vec<Voter> = accepted
+            .voters
+            .iter()
+            .filter_map(|node| {
+                let file = *self.forming.accepts.get(node)?;
+                Some(Voter { node: *node, file })
+            })
+            .collect();
+        if voters.len() == accepted.voters.len() && !self.forming.founding {
+            self.found(accepted.lineage, voters);
+        }
+    }
+
+    pub(crate) fn send_refusal(&mut self, to: NodeId, lineage: LineageId) {
+        let own = self.durable.lineage().or(self.known).filter(|own| *own != lineage);
+        let formed = self.durable.record.is_some() || (self.known.is_some() && own == self.known);
+        let durable = self.durable.has_refused(lineage);
+        self.send(to, LedgerBody::Refuse { lineage, own, formed, durable });
+    }
+
+    fn may_form(&self) -> bool {
+        let file = &self.file;
+        let is_new = file.lineage().is_none() && !file.formation.barred;
+        is_new && self.known.is_none() && self.writing.on_disk
+    }
+
+    fn is_first_of_enough(&self) -> bool {
+        let members = self.alive_members();
+        let expect = usize::try_from(self.settings.expect).unwrap_or(usize::MAX);
+        members.len() >= expect && (expect <= 1 || members.first() == Some(&self.settings.me))
+    }
+
+    fn make_proposal(&mut self) {
+        let members = match self.settings.expect {
+            ..=1 => BTreeSet::from([self.settings.me]),
+            _ => self.alive_members(),
+        };
+        let random = self.rng.random::<u128>().to_be_bytes();
+        let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
+        let lineage = LineageId { members: count, random };
+        let limit = self.settings.voter_limit.clamp(1, VOTERS_MAX);
+        let voters = members.into_iter().take(limit).collect();
+        let proposer = self.me();
+        self.accept(Proposal { lineage, proposer, voters });
+    }
+
+    fn accept(&mut self, proposal: Proposal) {
+        self.forming.accepts.clear();
+        self.forming.refusals.clear();
+        let proposer = proposal.proposer.node;
+        let file = self.change();
+        file.term = FIRST.term;
+        file.voted_for = Some(proposer);
+        file.formation.accepted = Some(proposal);
+    }
+
+    fn send_proposal(&mut self, proposal: &Proposal) {
+        let waiting: Vec<NodeId> = proposal
+            .voters
+            .iter()
+            .filter(|node| !self.forming.accepts.contains_key(node))
+            .copied()
+            .collect();
+        for node in waiting {
+            self.send(node, LedgerBody::Propose(proposal.clone()));
+        }
+    }
+
+    fn found(&mut self, lineage: LineageId, voters: Vec<Voter>) {
+        let state = self.settings.initial_state.clone();
+        let Mark { term, version } = FIRST;
+        let record = Record { lineage, term, version, voters, absorbed_by: None, state };
+        self.forming.founding = true;
+        let file = self.change();
+        file.record = Some(record);
+        file.formation.accepted = None;
+    }
+
+    fn receive_proposal(&mut self, from: NodeId, file: FileId, proposal: &Proposal) {
+        let lineage = proposal.lineage;
+        let is_honest = proposal.proposer == Voter { node: from, file }
+            && proposal.voters.contains(&self.settings.me);
+        let has_record = self.file.record.as_ref().is_some_and(|r| r.lineage == lineage);
+        if !is_honest || has_record || !self.writing.on_disk {
+            return;
+        }
+        if self.may_form() && !self.file.has_refused(lineage) {
+            self.accept(proposal.clone());
+        }
+        let accepted = self.file.formation.accepted.as_ref().map(|accepted| accepted.lineage);
+        if accepted == Some(lineage) && !self.file.has_refused(lineage) {
+            self.owed.accept = true;
+        } else {
+            self.send_refusal(from, lineage);
+        }
+    }
+
+    fn receive_accept(&mut self, from: NodeId, file: FileId, lineage: LineageId) {
+        if self.durable.has_refused(lineage) {
+            self.send_refusal(from, lineage);
+            return;
+        }
+        let is_mine = self.durable.formation.accepted.as_ref().is_some_and(|accepted| {
+            accepted.lineage == lineage
+                && accepted.proposer == self.me()
+                && accepted.voters.contains(&from)
+        });
+        if is_mine {
+            self.forming.accepts.insert(from, file);
+        }
+    }
+
+    fn receive_refusal(&mut self, now: Moment, from: NodeId, file: FileId, refusal: &Refusal) {
+        if self.file.lineage() != Some(refusal.lineage) {
+            return;
+        }
+        if let Some(accepted) = self.file.formation.accepted.clone() {
+            if !accepted.voters.contains(&from) {
+                return;
+            }
+            let is_proposer = accepted.proposer == Voter { node: from, file };
+            if refusal.durable && is_proposer {
+                self.let_go(now, refusal);
+            } else if accepted.proposer == self.me() {
+                // Only this node can write the first record, and has not: its own refusal ends it.
+                let gives_way = refusal.own.is_some_and(|own| own > refusal.lineage);
+                if refusal.durable || gives_way || (refusal.formed && refusal.own.is_some()) {
+                    self.let_go(now, refusal);
+                }
+            } else if refusal.durable {
+                self.forming.refusals.insert(from);
+                self.let_go_if_hopeless(now, accepted.voters.len(), refusal);
+            }
+            return;
+        }
+        let is_listed = self.file.voters().contains(&Voter { node: from, file });
+        if refusal.durable && is_listed && self.committed.is_none() && !self.forming.founding {
+            self.forming.refusals.insert(from);
+            self.let_go_if_hopeless(now, self.file.voters().len(), refusal);
+        }
+    }
+
+    /// Gives the own lineage up when so many refused it for good that the others are no majority:
+    /// then none of its records was or will be committed.
+    fn let_go_if_hopeless(&mut self, now: Moment, voters: usize, refusal: &Refusal) {
+        let mine = usize::from(
+            self.file.record.is_none()
+                && self.durable.has_refused(refusal.lineage)
+                && !self.forming.refusals.contains(&self.settings.me),
+        );
+        if self.forming.refusals.len() + mine + majority(voters, 0) > voters {
+            self.let_go(now, refusal);
+        }
+    }
+
+    /// Refuses the own lineage for good and is free for another one.
+    fn let_go(&mut self, now: Moment, refusal: &Refusal) {
+        if !self.refuse_for_good(refusal.lineage) {
+            return;
+        }
+        self.outputs.push(LedgerOutput::Note(format!(
+            "the formation of lineage {} is given up",
+            refusal.lineage
+        )));
+        if self.lead.take().is_some_and(|lead| lead.ready) {
+            self.outputs.push(LedgerOutput::NotLeading);
+        }
+        self.stand = None;
+        self.follow = None;
+        self.owed = Default::default();
+        self.heard.clear();
+        self.known = refusal.own.filter(|_| refusal.formed);
+        self.told = None;
+        self.forming.accepts.clear();
+        self.forming.refusals.clear();
+        // Others may have a better proposal under way: look around once more before the next one.
+        self.seen_since = now;
+        let file = self.change();
+        file.term = Term::default();
+        file.voted_for = None;
+        file.record = None;
+        file.formation.accepted = None;
+    }
+
+    fn refuse_for_good(&mut self, lineage: LineageId) -> bool {
+        if self.file.has_refused(lineage) {
+            return true;
+        }
+        if self.file.formation.refused.len() >= REFUSED_MAX {
+            return false;
+        }
+        self.change().formation.refused.push(lineage);
+        true
+    }
+
+    /// The proposer of the accepted lineage speaks with another file: the one that proposed is
+    /// gone for good.
+    fn watch_proposer(&mut self, from: NodeId, file: FileId) {
+        let Some(accepted) = &self.file.formation.accepted else { return };
+        if accepted.proposer.node == from && accepted.proposer.file != file {
+            let lineage = accepted.lineage;
+            self.refuse_for_good(lineage);
+        }
+    }
+
+    fn is_gone(&self, node: NodeId) -> bool {
+        self.seen
+            .get(&node)
+            .is_some_and(|seen| matches!(seen.liveness, Liveness::Dead | Liveness::Left))
+    }
+}
+
+/// The place of the first record.
+const FIRST: Mark = Mark { term: Term(1), version: 1 };

@@ -1,0 +1,359 @@
+//! The leader: heartbeats, the one record in flight, its commitment, and stepping down.
+//!
+//! Invariant: a record is committed when a majority of its own voters holds it durably and it is
+//! of this leader's term; the record that was found is written anew and committed before any
+//! other; without answers from a majority for one election timeout the leader falls silent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use baton_types::{FileId, Moment, NodeId, Term};
+use baton_wire::ledger::{LedgerBody, Mark, Record, Voter};
+
+use crate::file::LedgerFile;
+use crate::ledger::Ledger;
+use crate::view::{LedgerOutput, NotNow};
+
+/// What a leader knows.
+#[derive(Debug)]
+pub(crate) struct Lead {
+    pub(crate) term: Term,
+    /// When it began, or last changed the voters: from then on it waits for answers.
+    since: Moment,
+    sequence: u64,
+    peers: BTreeMap<NodeId, Peer>,
+    /// Whether a record of this term is committed.
+    pub(crate) ready: bool,
+    committed: Option<Mark>,
+    next_beat: Moment,
+    /// A voter that the newest record removes: it is told until it knows.
+    parting: Option<Voter>,
+    /// Nodes removed on request, which are not let in again by themselves.
+    pub(crate) kept_out: BTreeSet<NodeId>,
+    /// Nodes that asked to be let in, with the file they have.
+    pub(crate) asking: BTreeMap<NodeId, (FileId, Moment)>,
+    /// Nodes that were voters until their file was gone.
+    pub(crate) returning: BTreeSet<NodeId>,
+    /// Voters whose file is gone for good.
+    pub(crate) lost: BTreeSet<NodeId>,
+}
+
+/// What a leader knows of one voter.
+#[derive(Debug, Default)]
+struct Peer {
+    file: Option<FileId>,
+    held: Mark,
+    answered: Option<Moment>,
+    sent: Option<(Mark, Moment)>,
+}
+
+impl Peer {
+    /// Whether the newest record is to be sent: it lacks it, and was not sent it yet, or was and
+    /// speaks since then without having it. So a dead voter costs heartbeats only.
+    fn wants(&self, newest: Mark, now: Moment, resend: Duration) -> bool {
+        self.held < newest
+            && match self.sent {
+                Some((mark, at)) if mark == newest => {
+                    now.since(at) >= resend && self.answered.is_some_and(|answered| answered > at)
+                }
+                _ => true,
+            }
+    }
+}
+
+/// How many of `voters` decide. One that lost its file for good can never answer again, so of an
+/// even number half is enough then: any two such halves among those left, and any half and any
+/// former majority, still have a voter in common.
+pub(crate) const fn majority(voters: usize, lost: usize) -> usize {
+    if voters.is_multiple_of(2) && lost > 0 && voters > 0 { voters / 2 } else { voters / 2 + 1 }
+}
+
+impl Lead {
+    /// Whether nothing is in flight and a record may be proposed.
+    pub(crate) fn is_idle(&self, file: &LedgerFile) -> bool {
+        self.ready && self.committed == Some(file.mark())
+    }
+
+    /// When it must beat or step down.
+    pub(crate) fn due(&self, ledger: &Ledger) -> Moment {
+        self.next_beat.min(ledger.quorum_ends_at(self))
+    }
+
+    fn peer(&mut self, voter: Voter) -> &mut Peer {
+        let peer = self.peers.entry(voter.node).or_default();
+        if peer.file != Some(voter.file) {
+            *peer = Peer { file: Some(voter.file), ..Peer::default() };
+        }
+        peer
+    }
+
+    /// Whether that voter answered, with this file, since `span` before `now`.
+    pub(crate) fn answers(&self, voter: Voter, now: Moment, span: Duration) -> bool {
+        self.peers.get(&voter.node).is_some_and(|peer| {
+            peer.file == Some(voter.file) && peer.answered.is_some_and(|at| now.since(at) < span)
+        })
+    }
+}
+
+impl Ledger {
+    /// Leads the own term from now on: writes the found record anew, unchanged.
+    pub(crate) fn start_leading(&mut self, now: Moment, lost: BTreeSet<NodeId>) {
+        let term = self.file.term;
+        if let Some(record) = &mut self.change().record {
+            record.term = term;
+            record.version = record.version.saturating_add(1);
+        }
+        self.take_lead(now, lost);
+    }
+
+    /// Leads the own term with the record as it is.
+    pub(crate) fn take_lead(&mut self, now: Moment, lost: BTreeSet<NodeId>) {
+        self.follow = None;
+        self.stand = None;
+        self.lead = Some(Lead {
+            term: self.file.term,
+            since: now,
+            sequence: 0,
+            peers: BTreeMap::new(),
+            ready: false,
+            committed: None,
+            next_beat: now,
+            parting: None,
+            kept_out: BTreeSet::new(),
+            asking: BTreeMap::new(),
+            returning: BTreeSet::new(),
+            lost,
+        });
+        self.beat(now);
+    }
+
+    /// Leads no longer, if it did.
+    pub(crate) fn step_down(&mut self, now: Moment) {
+        if let Some(lead) = self.lead.take() {
+            self.election_at = now + self.election_span(self.settings.election_timeout);
+            if lead.ready {
+                self.outputs.push(LedgerOutput::NotLeading);
+            }
+        }
+    }
+
+    /// Beats when due; steps down without a majority.
+    pub(crate) fn lead_tick(&mut self, now: Moment) {
+        let Some(lead) = &self.lead else { return };
+        if now >= self.quorum_ends_at(lead) {
+            self.outputs.push(LedgerOutput::Note(format!(
+                "no majority of the voters answered for {:?}: this node leads no longer",
+                self.patience()
+            )));
+            self.step_down(now);
+        } else if now >= lead.next_beat {
+            self.beat(now);
+            self.admit(now);
+        }
+    }
+
+    /// Takes a follower's answer.
+    pub(crate) fn receive_append_answer(
+        &mut self,
+        now: Moment,
+        from: NodeId,
+        file: FileId,
+        term: Term,
+        held: Mark,
+    ) {
+        let voter = Voter { node: from, file };
+        let is_voter = self.file.voters().contains(&voter);
+        let newest = self.file.mark();
+        let resend = self.resend_after();
+        let Some(lead) = &mut self.lead else { return };
+        let is_parting = lead.parting == Some(voter);
+        if !is_voter && !is_parting {
+            return;
+        }
+        if term > lead.term {
+            self.enter_term(now, term);
+            return;
+        }
+        if term < lead.term {
+            return;
+        }
+        if is_parting && held == newest {
+            lead.parting = None;
+        }
+        let peer = lead.peer(voter);
+        peer.held = peer.held.max(held);
+        peer.answered = Some(now);
+        if peer.wants(newest, now, resend) {
+            self.append_to(now, voter);
+        }
+    }
+
+    /// Commits what a majority holds.
+    pub(crate) fn lead_settle(&mut self, now: Moment) {
+        let durable = if self.writing.on_disk { self.durable.mark() } else { Mark::default() };
+        let (me, newest) = (self.me(), self.file.mark());
+        let Some(lead) = &self.lead else { return };
+        if newest.term != lead.term || lead.committed == Some(newest) {
+            return;
+        }
+        let voters = self.file.voters();
+        let holds = |voter: &&Voter| match **voter == me {
+            true => durable == newest,
+            false => lead
+                .peers
+                .get(&voter.node)
+                .is_some_and(|peer| peer.file == Some(voter.file) && peer.held == newest),
+        };
+        if voters.iter().filter(holds).count() < majority(voters.len(), self.lost_voters(lead)) {
+            return;
+        }
+        self.commit(now, newest);
+    }
+
+    /// Makes the next record out of the newest one.
+    pub(crate) fn write_next(
+        &mut self,
+        now: Moment,
+        edit: impl FnOnce(&mut Record),
+    ) -> Result<u64, NotNow> {
+        let lead = self.lead.as_ref().ok_or(NotNow::NotLeader)?;
+        match (lead.ready, lead.is_idle(&self.file)) {
+            (true, true) => {}
+            (true, false) => return Err(NotNow::InFlight),
+            (false, _) => return Err(NotNow::NotReady),
+        }
+        let term = lead.term;
+        let mut next = self.file.record.clone().ok_or(NotNow::NotReady)?;
+        edit(&mut next);
+        next.term = term;
+        next.version = next.version.saturating_add(1);
+        let version = next.version;
+        if next.voters != self.file.voters()
+            && let Some(lead) = &mut self.lead
+        {
+            lead.since = now;
+        }
+        self.change().record = Some(next);
+        self.beat(now);
+        Ok(version)
+    }
+
+    /// Makes a record without that voter.
+    pub(crate) fn write_without(&mut self, now: Moment, node: NodeId) -> Result<u64, NotNow> {
+        let voters = self.file.voters();
+        let leaving = voters.iter().find(|voter| voter.node == node).copied();
+        let leaving = leaving.ok_or(NotNow::NoVoter)?;
+        if voters.len() == 1 {
+            return Err(NotNow::LastVoter);
+        }
+        let lead = self.lead.as_mut().ok_or(NotNow::NotLeader)?;
+        if lead.is_idle(&self.file) {
+            lead.parting = (!lead.asking.contains_key(&node)).then_some(leaving);
+        }
+        self.write_next(now, |record| record.voters.retain(|voter| voter.node != node))
+    }
+
+    /// Leaders and followers have the same patience, so that when the followers have lost it the
+    /// leader has as well, give or take the way of one message.
+    pub(crate) fn patience(&self) -> Duration {
+        self.settings.election_timeout.max(self.beat_interval().saturating_mul(2))
+    }
+
+    fn beat_interval(&self) -> Duration {
+        let is_idle = self.lead.as_ref().is_some_and(|lead| lead.is_idle(&self.file));
+        match is_idle && !self.open_turn {
+            true => self.settings.heartbeat.saturating_mul(4),
+            false => self.settings.heartbeat,
+        }
+    }
+
+    /// Two heartbeats: time for a slow disk before a record is sent once more.
+    const fn resend_after(&self) -> Duration {
+        self.settings.heartbeat.saturating_mul(2)
+    }
+
+    fn quorum_ends_at(&self, lead: &Lead) -> Moment {
+        let me = self.me();
+        let mut contacts: Vec<Moment> = self
+            .file
+            .voters()
+            .iter()
+            .map(|voter| match *voter == me {
+                true => Moment(u64::MAX),
+                false => lead
+                    .peers
+                    .get(&voter.node)
+                    .filter(|peer| peer.file == Some(voter.file))
+                    .and_then(|peer| peer.answered)
+                    .map_or(lead.since, |at| at.max(lead.since)),
+            })
+            .collect();
+        contacts.sort_unstable_by(|a, b| b.cmp(a));
+        let needed = majority(contacts.len(), self.lost_voters(lead));
+        match contacts.get(needed.saturating_sub(1)) {
+            Some(contact) => *contact + self.patience(),
+            None => lead.since,
+        }
+    }
+
+    /// How many voters of the newest record lost the file under which they are listed.
+    fn lost_voters(&self, lead: &Lead) -> usize {
+        self.file.voters().iter().filter(|voter| lead.lost.contains(&voter.node)).count()
+    }
+
+    fn commit(&mut self, now: Moment, newest: Mark) {
+        let (me, Some(record)) = (self.me(), self.file.record.clone()) else { return };
+        let Some(lead) = &mut self.lead else { return };
+        lead.committed = Some(newest);
+        let is_first = !std::mem::replace(&mut lead.ready, true);
+        let term = lead.term;
+        lead.asking
+            .retain(|node, (file, _)| !record.voters.contains(&Voter { node: *node, file: *file }));
+        lead.lost.retain(|node| record.voters.iter().any(|voter| voter.node == *node));
+        let stays = record.voters.contains(&me);
+        self.committed = Some(record.clone());
+        self.told = Some(newest);
+        if is_first {
+            self.outputs.push(LedgerOutput::Leading { term });
+        }
+        self.outputs.push(LedgerOutput::Committed(record));
+        self.beat(now);
+        if !stays {
+            self.step_down(now);
+            return;
+        }
+        self.admit(now);
+    }
+
+    /// Speaks to every voter now.
+    fn beat(&mut self, now: Moment) {
+        let mut to = self.other_voters();
+        let interval = self.beat_interval();
+        if let Some(lead) = &mut self.lead {
+            lead.next_beat = now + interval;
+            lead.parting.take_if(|gone| to.iter().any(|voter| voter.node == gone.node));
+            to.extend(lead.parting);
+        }
+        for voter in to {
+            self.append_to(now, voter);
+        }
+    }
+
+    /// Speaks to one voter; with the record if it lacks it and was not sent it lately.
+    fn append_to(&mut self, now: Moment, voter: Voter) {
+        let next = self.beat_interval();
+        let resend = self.resend_after();
+        let newest = self.file.mark();
+        let Some(lead) = &mut self.lead else { return };
+        lead.sequence += 1;
+        let peer = lead.peer(voter);
+        let with_record = peer.wants(newest, now, resend);
+        if with_record {
+            peer.sent = Some((newest, now));
+        }
+        let (sequence, committed) = (lead.sequence, lead.committed);
+        let record = if with_record { self.file.record.clone() } else { None };
+        let body = LedgerBody::Append { sequence, next, newest, committed, record };
+        self.send(voter.node, body);
+    }
+}

@@ -1,0 +1,197 @@
+//! Letting in: lost, damaged and rolled-back files, spare members, removed voters.
+
+use super::world::{Disk, World, ms, node};
+use crate::{NotNow, Role};
+
+/// Whether all that are up are voters with the files they have, and have committed the same.
+fn all_vote(world: &World, count: usize) -> bool {
+    let newest = world.checks.newest.as_ref().map(|record| record.mark());
+    world.up().iter().all(|host| {
+        let view = world.hosts[*host].ledger.as_ref().map(|ledger| ledger.view());
+        view.is_some_and(|view| {
+            view.voters.len() == count
+                && view.voters.iter().any(|v| v.node == node(*host) && v.file == view.file)
+                && view.committed.map(|record| record.mark()) == newest
+        })
+    })
+}
+
+fn commit(world: &mut World, byte: u8) {
+    let leader = world.leader().expect("a leader");
+    assert!(world.propose(leader, byte));
+    world.run_until("commit", ms(1_000), |world| {
+        world.checks.newest.as_ref().is_some_and(|r| r.state.as_slice().last() == Some(&byte))
+    });
+}
+
+#[test]
+fn a_follower_with_a_lost_or_damaged_file_is_removed_and_added_again() {
+    for (seed, lost) in [(1, Disk::Nothing), (2, Disk::Damaged)] {
+        for size in [3, 4, 5] {
+            let mut world = World::formed(seed, size);
+            commit(&mut world, 1);
+            let leader = world.leader().expect("a leader");
+            let victim = (leader + 1) % size;
+            let old_file = world.ledger(victim).view().file;
+            world.crash(victim);
+            world.hosts[victim].disk = lost.clone();
+            world.boot(victim);
+            world.run_until("readmission", ms(10_000), |world| all_vote(world, size));
+            assert_ne!(world.ledger(victim).view().file, old_file);
+            let notes = &world.hosts[leader].notes;
+            assert!(notes.iter().any(|note| note.contains("removed, because")), "{notes:?}");
+            assert!(notes.iter().any(|note| note.contains("added")), "{notes:?}");
+            commit(&mut world, 2);
+            assert_eq!(world.checks.newest.as_ref().expect("one").state.as_slice(), [1, 2]);
+        }
+    }
+}
+
+#[test]
+fn a_leader_with_a_lost_file_is_let_in_by_the_next_one() {
+    let mut world = World::formed(3, 3);
+    commit(&mut world, 1);
+    let leader = world.leader().expect("a leader");
+    world.crash(leader);
+    world.hosts[leader].disk = Disk::Nothing;
+    world.boot(leader);
+    world.run_until("readmission", ms(10_000), |world| all_vote(world, 3));
+    assert_eq!(world.checks.newest.as_ref().expect("one").state.as_slice(), [1]);
+}
+
+#[test]
+fn a_lost_file_has_no_vote_before_it_is_let_in() {
+    let mut world = World::formed(4, 3);
+    commit(&mut world, 1);
+    let leader = world.leader().expect("a leader");
+    let (victim, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    // Only the leader and the victim hold the record; then the leader is gone and the victim's
+    // file is lost: nobody may lead, because the record would be forgotten.
+    world.isolate(other);
+    assert!(world.propose(leader, 2));
+    world.run(ms(100));
+    assert_eq!(world.checks.newest.as_ref().expect("one").state.as_slice(), [1, 2]);
+    world.crash(leader);
+    world.crash(victim);
+    world.hosts[victim].disk = Disk::Nothing;
+    world.cut.clear();
+    world.boot(victim);
+    world.run(ms(10_000));
+    assert_eq!(world.leader(), None);
+    world.boot(leader);
+    world.run_until("readmission", ms(10_000), |world| all_vote(world, 3));
+    assert_eq!(world.checks.newest.as_ref().expect("one").state.as_slice(), [1, 2]);
+}
+
+#[test]
+fn an_older_copy_of_a_file_is_given_up() {
+    for restart_all in [false, true] {
+        let mut world = World::formed(5, 3);
+        commit(&mut world, 1);
+        let leader = world.leader().expect("a leader");
+        let victim = (leader + 1) % 3;
+        let old = world.hosts[victim].disk.clone();
+        commit(&mut world, 2);
+        commit(&mut world, 3);
+        world.crash(victim);
+        if restart_all {
+            // What peers heard survives their own restart.
+            (0..3).filter(|host| *host != victim).for_each(|host| world.crash(host));
+        }
+        world.hosts[victim].disk = old;
+        (0..3).filter(|host| restart_all || *host == victim).for_each(|host| world.boot(host));
+        world.run_until("readmission", ms(10_000), |world| all_vote(world, 3));
+        let notes = &world.hosts[victim].notes;
+        assert!(notes.iter().any(|note| note.contains("went back")), "{notes:?}");
+        assert_eq!(world.checks.newest.as_ref().expect("one").state.as_slice(), [1, 2, 3]);
+    }
+}
+
+#[test]
+fn a_group_of_two_survives_a_lost_file_of_either() {
+    for of_leader in [false, true] {
+        let mut world = World::formed(6, 2);
+        commit(&mut world, 1);
+        let leader = world.leader().expect("a leader");
+        let victim = if of_leader { leader } else { 1 - leader };
+        world.crash(victim);
+        world.hosts[victim].disk = Disk::Nothing;
+        world.run(ms(3_000));
+        assert_eq!(world.leader(), None, "alone nobody knows that the other's file is gone");
+        world.boot(victim);
+        world.run_until("readmission", ms(10_000), |world| all_vote(world, 2));
+        commit(&mut world, 2);
+        assert_eq!(world.checks.newest.as_ref().expect("one").state.as_slice(), [1, 2]);
+    }
+}
+
+#[test]
+fn spare_members_become_voters_one_at_a_time_up_to_the_limit() {
+    let mut world = World::new(7, 6, 3);
+    world.settings.voter_limit = 5;
+    (0..3).for_each(|host| world.boot(host));
+    world.run_until("formation", ms(5_000), |world| world.leader().is_some());
+    (3..6).for_each(|host| world.boot(host));
+    world.run_until("five voters", ms(10_000), |world| {
+        world.checks.newest.as_ref().is_some_and(|record| record.voters.len() == 5)
+    });
+    world.run(ms(5_000));
+    assert_eq!(world.checks.newest.as_ref().expect("one").voters.len(), 5);
+}
+
+#[test]
+fn no_spare_is_added_while_a_voter_does_not_answer() {
+    let mut world = World::formed(8, 3);
+    let leader = world.leader().expect("a leader");
+    world.crash((leader + 1) % 3);
+    let mut host = super::world::World::formed(9, 1);
+    world.hosts.append(&mut host.hosts);
+    world.hosts[3].ledger = None;
+    world.hosts[3].disk = Disk::Nothing;
+    world.run(ms(1_000));
+    world.boot(3);
+    world.run(ms(5_000));
+    assert_eq!(world.checks.newest.as_ref().expect("one").voters.len(), 3);
+    world.boot((leader + 1) % 3);
+    world.run_until("four voters", ms(10_000), |world| all_vote(world, 4));
+}
+
+#[test]
+fn a_removed_voter_knows_it_and_stays_out() {
+    let mut world = World::formed(10, 4);
+    let leader = world.leader().expect("a leader");
+    let gone = (leader + 1) % 4;
+    let now = world.now;
+    assert!(world.ledger(leader).remove_voter(now, node(gone)).is_ok());
+    assert_eq!(world.ledger(leader).remove_voter(now, node(gone)), Err(NotNow::NoVoter));
+    world.after(leader);
+    world.run(ms(10_000));
+    assert_eq!(world.checks.newest.as_ref().expect("one").voters.len(), 3);
+    assert_eq!(world.ledger(gone).view().role, Role::Spare);
+    assert_eq!(world.leader(), Some(leader));
+}
+
+#[test]
+fn a_leader_that_removes_itself_steps_down_after_the_commit() {
+    let mut world = World::formed(11, 3);
+    let leader = world.leader().expect("a leader");
+    world.left.insert(leader);
+    let now = world.now;
+    assert!(world.ledger(leader).remove_voter(now, node(leader)).is_ok());
+    world.after(leader);
+    assert!(world.hosts[leader].leading);
+    world.run_until("the commit", ms(200), |world| {
+        world.checks.newest.as_ref().is_some_and(|record| record.voters.len() == 2)
+    });
+    assert!(!world.hosts[leader].leading);
+    world.run_until("a new leader", ms(2_000), |world| world.leader().is_some());
+    world.run(ms(5_000));
+    assert_eq!(world.checks.newest.as_ref().expect("one").voters.len(), 2);
+}
+
+#[test]
+fn the_last_voter_stays() {
+    let mut world = World::formed(12, 1);
+    let now = world.now;
+    assert_eq!(world.ledger(0).remove_voter(now, node(0)), Err(NotNow::LastVoter));
+}

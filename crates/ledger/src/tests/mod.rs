@@ -1,0 +1,10 @@
+//! A small deterministic world of ledgers, and what must hold in it.
+
+mod admission;
+mod bounds;
+mod chaos;
+mod checks;
+mod election;
+mod formation;
+mod register;
+mod world;
