@@ -42,14 +42,14 @@ impl Ring {
         {
             return;
         }
+        if self.is_leap(record.node, record.incarnation) {
+            self.counters.refused_records += 1;
+            return;
+        }
         let Some(known) = self.members.get(record.node) else {
             self.hear_new_member(now, record);
             return;
         };
-        if record.incarnation.0.saturating_sub(known.incarnation.0) > INCARNATION_JUMP_MAX {
-            self.counters.refused_records += 1;
-            return;
-        }
         if rank(&record) < (known.incarnation, known.state, known.boot) {
             return;
         }
@@ -104,7 +104,7 @@ impl Ring {
     }
 
     pub(crate) fn hear_forget(&mut self, now: Moment, record: ForgetRecord) {
-        if record.incarnation.0 > INCARNATION_MAX {
+        if record.incarnation.0 > INCARNATION_MAX || self.is_leap(record.node, record.incarnation) {
             self.counters.refused_records += 1;
             return;
         }
@@ -148,7 +148,7 @@ impl Ring {
         boot: BootNonce,
     ) {
         let Some(mine) = self.members.get(self.me.node).map(|me| me.incarnation) else { return };
-        if incarnation.0.saturating_sub(mine.0) > INCARNATION_JUMP_MAX {
+        if self.is_leap(self.me.node, incarnation) {
             self.counters.refused_records += 1;
             return;
         }
@@ -285,6 +285,13 @@ impl Ring {
 
     fn reap_from(&self) -> Duration {
         self.timing.reap_after.saturating_sub(self.timing.reap_after / REAP_SLACK_SHARE)
+    }
+
+    /// Whether `incarnation` is implausibly far above what is known of `node`.
+    fn is_leap(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        let member = self.members.get(node).map(|member| member.incarnation);
+        let known = member.max(self.members.forgotten_up_to(node));
+        known.is_some_and(|known| incarnation.0.saturating_sub(known.0) > INCARNATION_JUMP_MAX)
     }
 
     fn hear_new_member(&mut self, now: Moment, record: MemberRecord) {

@@ -68,7 +68,10 @@ impl Ring {
     pub fn new(me: Me, timing: RingTiming, saved: SavedRing, seed: u64, now: Moment) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let first_probe = now + timing.probe_period.mul_f64(rng.random_range(0.0..1.0));
-        let incarnation = saved.incarnation_ceiling.saturating_add(1).min(INCARNATION_MAX);
+        // A ceiling that cannot be is damage: begin low, and rise when others say what they know.
+        let ceiling = Some(saved.incarnation_ceiling).filter(|at| *at < INCARNATION_MAX);
+        let ceiling = ceiling.unwrap_or_default();
+        let incarnation = ceiling + 1;
         let mut ring = Self {
             prober: Prober::new(first_probe, now + timing.reconnect_interval),
             relays: Relays::default(),
@@ -81,7 +84,7 @@ impl Ring {
             gossip: Gossip::default(),
             gossip_at: None,
             gossip_last: None,
-            incarnation_ceiling: saved.incarnation_ceiling,
+            incarnation_ceiling: ceiling,
             refutations_left: REFUTATIONS_PER_PERIOD,
             refute_later: None,
             save_at: None,
@@ -286,14 +289,9 @@ impl Ring {
         messages.extend(main);
         let limit = tell_limit(self.members.reachable());
         let (members, facts) = (&self.members, &self.facts);
-        let rumours =
-            self.gossip.take(whole.saturating_sub(used), whole, limit, |rumour| match rumour {
-                Rumour::Member(node) => {
-                    members.get(*node).map(|member| RingMessage::Member(member.record(now)))
-                }
-                Rumour::Forget(node) => members.forget_record(now, *node).map(RingMessage::Forget),
-                Rumour::Fact(node, key) => facts.record(*node, key).map(RingMessage::Fact),
-            });
+        let rumours = self.gossip.take(whole.saturating_sub(used), whole, limit, |rumour| {
+            message_of(members, facts, now, rumour)
+        });
         messages.extend(rumours);
         if !messages.is_empty() {
             self.outputs.push(RingOutput::Send { to, messages, stream: false });
@@ -378,28 +376,38 @@ impl Ring {
         for to in &addrs {
             self.send_datagram(now, *to, None, None);
         }
-        self.gossip_by_stream(&addrs);
+        self.gossip_by_stream(now, &addrs);
         if !self.gossip.is_empty() {
             self.gossip_at = Some(now + self.timing.gossip_interval);
         }
     }
 
-    fn gossip_by_stream(&mut self, addrs: &[SocketAddr]) {
+    fn gossip_by_stream(&mut self, now: Moment, addrs: &[SocketAddr]) {
         let limit = tell_limit(self.members.reachable());
         let told = u32::try_from(addrs.len()).unwrap_or(u32::MAX).max(1);
         let large = self.gossip.take_large(told, limit);
-        let messages: Vec<_> = large
-            .iter()
-            .filter_map(|rumour| match rumour {
-                Rumour::Fact(node, key) => self.facts.record(*node, key).map(RingMessage::Fact),
-                Rumour::Member(_) | Rumour::Forget(_) => None,
-            })
-            .collect();
+        let (members, facts) = (&self.members, &self.facts);
+        let messages: Vec<_> =
+            large.iter().filter_map(|rumour| message_of(members, facts, now, rumour)).collect();
         for part in messages.chunks(LARGE_RUMOURS_PER_FRAME) {
             for to in addrs {
                 self.send_stream(*to, part.to_vec());
             }
         }
+    }
+}
+
+/// What a rumour says now; nothing when what it is about is gone.
+fn message_of(
+    members: &Members,
+    facts: &Facts,
+    now: Moment,
+    rumour: &Rumour,
+) -> Option<RingMessage> {
+    match rumour {
+        Rumour::Member(node) => Some(RingMessage::Member(members.get(*node)?.record(now))),
+        Rumour::Forget(node) => members.forget_record(now, *node).map(RingMessage::Forget),
+        Rumour::Fact(node, key) => facts.record(*node, key).map(RingMessage::Fact),
     }
 }
 

@@ -28,6 +28,23 @@ fn a_change_is_known_by_all_and_told_once() {
 }
 
 #[test]
+fn facts_set_before_joining_arrive_with_their_node() {
+    for (count, secs) in [(6, 5), (50, 30)] {
+        let mut net = Net::new(count, LAN, 49);
+        for at in 0..count {
+            net.start(at);
+            for name in ["a", "b", "c"] {
+                net.with(at, |ring, now| ring.set_fact(now, key(name), vec![1; 300]))
+                    .expect("fits");
+            }
+        }
+        net.run_until(secs, "all know all", |net| {
+            net.running().into_iter().all(|at| net.ring(at).facts().count() == 3 * count)
+        });
+    }
+}
+
+#[test]
 fn a_large_fact_goes_by_stream() {
     let mut net = Net::joined(20, LAN, 41);
     let value = vec![7; FACT_MAX_BYTES];

@@ -186,7 +186,64 @@ fn a_damaged_saved_ring_does_no_harm() {
     net.nodes[2].saved.incarnation_ceiling = u64::MAX;
     net.start(2);
     assert_eq!(net.ring(2).members().count(), 1);
-    net.run(Duration::from_secs(5));
+    net.run_until(10, "it joins all the same", Net::all_see_all);
+}
+
+#[test]
+fn a_storm_of_nonsense_never_ends_the_process() {
+    use rand::{RngExt, SeedableRng};
+    let mut rng = rand::rngs::StdRng::seed_from_u64(68);
+    let mut net = Net::joined(5, Profile::Lan, 68);
+    net.timing.max_packet = 65_000;
+    let numbers = [0, 1, 2, 65, 70, (1 << 31) - 1, 1 << 32, 1 << 63, u64::MAX];
+    let states = [
+        MemberState::Alive,
+        MemberState::Suspect,
+        MemberState::Restarting,
+        MemberState::Dead,
+        MemberState::Left,
+    ];
+    for _ in 0..20_000 {
+        let mut number = || numbers[rng.random_range(0..numbers.len())];
+        let (a, b, c) = (number(), number(), number());
+        let node = NodeId::from_random(rng.random_range(1..8));
+        let age_secs = [0, 1, 300_000, u32::MAX][rng.random_range(0..4)];
+        let mut record = stranger(rng.random_range(0..5));
+        record.node = node;
+        record.incarnation = Incarnation(a);
+        record.state = states[rng.random_range(0..states.len())];
+        record.accusers = vec![NodeId::from_random(u128::from(b)); rng.random_range(0..6)];
+        record.age_secs = age_secs;
+        let way = if rng.random() { Way::Stream } else { Way::Datagram };
+        let forget = ForgetRecord { node, incarnation: Incarnation(a), age_secs };
+        let value = rng.random::<bool>().then(|| vec![0; rng.random_range(0..5_000)]);
+        let fact = FactRecord { node, key: key("k"), version: b, value };
+        let message = match rng.random_range(0..10) {
+            0 => RingMessage::Ping { number: a, target: node, digest: b, way },
+            1 => RingMessage::Ack { number: a, digest: b },
+            2 => RingMessage::PingRequest { number: c, target: node },
+            3 => RingMessage::IndirectAck { number: c },
+            4 => RingMessage::Nack { number: c },
+            5 => RingMessage::Fact(fact),
+            6 => RingMessage::Forget(forget),
+            7 => RingMessage::Join(record),
+            8 => RingMessage::State {
+                members: vec![record],
+                forgotten: vec![forget],
+                facts: vec![fact],
+                reply: rng.random(),
+            },
+            _ => RingMessage::Member(record),
+        };
+        let (at, from) = (rng.random_range(0..5), rng.random_range(0..5));
+        let (addr, boot) = (net.nodes[from].addr, BootNonce::from_random(u128::from(c)));
+        let sender = NodeId::from_random(rng.random_range(1..9));
+        net.with(at, |ring, now| ring.receive(now, addr, sender, boot, message));
+        net.run(Duration::from_millis(rng.random_range(0..20)));
+    }
+    net.run_until(120, "the five still find together", |net| {
+        (0..5).all(|of| net.all_see(of, Some(MemberState::Alive)))
+    });
 }
 
 #[test]
