@@ -65,6 +65,10 @@ pub const HTTP_SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// One whole download. [`ARCHIVE_MAX_BYTES`] at 20 Mbit/s; it bounds a server that drips.
 pub const HTTP_TOTAL_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
+/// One whole small file: index or entry. It is read at every poll, which a server that drips must not
+/// hold up for long.
+pub const HTTP_SMALL_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Redirects of one request. Object stores need one or two.
 pub const HTTP_REDIRECTS_MAX: u32 = 4;
 

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ureq::http::StatusCode;
 use ureq::{Agent, Body};
@@ -13,7 +14,8 @@ use ureq::{Agent, Body};
 use crate::durable;
 use crate::error::DepotError;
 use crate::limits::{
-    HTTP_CONNECT_TIMEOUT, HTTP_REDIRECTS_MAX, HTTP_SILENCE_TIMEOUT, HTTP_TOTAL_TIMEOUT,
+    HTTP_CONNECT_TIMEOUT, HTTP_REDIRECTS_MAX, HTTP_SILENCE_TIMEOUT, HTTP_SMALL_TIMEOUT,
+    HTTP_TOTAL_TIMEOUT,
 };
 
 /// Reads the files of one depot; paths are relative to it.
@@ -69,16 +71,22 @@ impl HttpTransport {
             .timeout_resolve(Some(HTTP_CONNECT_TIMEOUT))
             .timeout_recv_response(Some(HTTP_SILENCE_TIMEOUT))
             .timeout_per_read(Some(HTTP_SILENCE_TIMEOUT))
-            .timeout_global(Some(HTTP_TOTAL_TIMEOUT))
             .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
             .build();
         Self { base: base.to_owned(), agent: Agent::new_with_config(config) }
     }
 
-    fn get(&self, path: &str) -> Result<Option<Body>, DepotError> {
+    fn get(&self, path: &str, total: Duration) -> Result<Option<Body>, DepotError> {
         let url = format!("{}/{path}", self.base);
         let unreachable = |reason: String| DepotError::Unreachable { url: url.clone(), reason };
-        let answer = self.agent.get(&url).call().map_err(|e| unreachable(e.to_string()))?;
+        let answer = self
+            .agent
+            .get(&url)
+            .config()
+            .timeout_global(Some(total))
+            .build()
+            .call()
+            .map_err(|e| unreachable(e.to_string()))?;
         match answer.status() {
             StatusCode::OK => Ok(Some(answer.into_body())),
             StatusCode::NOT_FOUND | StatusCode::GONE => Ok(None),
@@ -89,10 +97,9 @@ impl HttpTransport {
 
 impl Transport for HttpTransport {
     fn read(&self, path: &str, max_bytes: u64) -> Result<Option<Vec<u8>>, DepotError> {
-        let Some(mut stream) = self.open(path)? else { return Ok(None) };
+        let Some(body) = self.get(path, HTTP_SMALL_TIMEOUT)? else { return Ok(None) };
         let mut content = Vec::new();
-        stream
-            .by_ref()
+        body.into_reader()
             .take(max_bytes + 1)
             .read_to_end(&mut content)
             .map_err(|e| self.broken(path, e))?;
@@ -103,7 +110,7 @@ impl Transport for HttpTransport {
     }
 
     fn open(&self, path: &str) -> Result<Option<Box<dyn Read>>, DepotError> {
-        let body = self.get(path)?;
+        let body = self.get(path, HTTP_TOTAL_TIMEOUT)?;
         Ok(body.map(|body| Box::new(body.into_reader()) as Box<dyn Read>))
     }
 

@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions};
 
 use crate::archive::Sink;
@@ -25,13 +24,14 @@ impl Unpacker {
     /// Fills the empty folder at `path`.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))?;
-        Ok(Self { root: Dir::open_ambient_dir(path, ambient_authority())?, file: None })
+        // Opened for reading, not as a mere path, so that it can be synced.
+        Ok(Self { root: Dir::from_std_file(fs::File::open(path)?), file: None })
     }
 
     /// Makes all folders durable; files were when they ended.
     pub(crate) fn sync(self, tree: &Tree) -> io::Result<()> {
         for path in tree.folders_inner_first() {
-            self.root.open_dir(path)?.into_std_file().sync_all()?;
+            self.root.open(path)?.sync_all()?;
         }
         self.root.into_std_file().sync_all()
     }
@@ -40,8 +40,8 @@ impl Unpacker {
 impl Sink for Unpacker {
     fn folder(&mut self, path: &str) -> io::Result<()> {
         self.root.create_dir(path)?;
-        let folder = self.root.open_dir(path)?.into_std_file();
-        folder.set_permissions(Permissions::from_mode(FOLDER_MODE))
+        let permissions = Permissions::from_mode(FOLDER_MODE);
+        self.root.open(path)?.set_permissions(cap_std::fs::Permissions::from_std(permissions))
     }
 
     fn begin_file(&mut self, path: &str, executable: bool) -> io::Result<()> {
