@@ -17,6 +17,7 @@
 )]
 
 pub mod cli;
+pub mod depot;
 pub mod fleet;
 pub mod host;
 pub mod leftovers;

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::cli::baton;
+use crate::depot::Depot;
 use crate::shell;
 
 /// A depot with the releases of `config/examples/redis`.
 pub struct RedisReleases {
     dir: PathBuf,
+    depot: Depot,
 }
 
 /// What a server of a release can be told apart by: its `maxmemory`, in bytes.
@@ -27,39 +28,34 @@ pub const RELEASE_BROKEN: &str = "7.0.15-broken";
 impl RedisReleases {
     /// Assembles the releases below `dir`; no depot yet.
     pub fn assemble(dir: &Path) -> Self {
-        let dir = dir.to_owned();
         let build = example("build").display().to_string();
         shell::run(&[&build, &dir.join("releases").display().to_string()]);
-        Self { dir }
+        Self { dir: dir.to_owned(), depot: Depot::at(dir) }
     }
 
     /// Makes a depot with a key and publishes the three releases.
     pub fn publish_all(&self) {
-        baton(&["depot", "init", &self.depot()]);
-        baton(&["depot", "keygen", "--out", &self.path("depot")]);
+        self.depot.init();
         for release in ["release-1", "release-2", "release-broken"] {
-            self.publish(release);
+            self.depot.publish(&self.release_dir(release));
         }
     }
 
     /// Publishes release 1 again under another version.
     pub fn publish_first_as(&self, version: &str) {
-        let copy = self.path(&format!("releases/{version}"));
-        shell::run(&["cp", "-R", &self.path("releases/release-1"), &copy]);
-        let manifest = format!("{copy}/release.toml");
+        let (first, copy) = (self.release_dir("release-1"), self.release_dir(version));
+        shell::run(&["cp", "-R", &first.display().to_string(), &copy.display().to_string()]);
+        let manifest = copy.join("release.toml");
         let text = fs::read_to_string(&manifest).expect("release.toml");
         let renamed = text.replace(&format!("{RELEASE_1:?}"), &format!("{version:?}"));
         assert_ne!(renamed, text, "release.toml of release 1 names {RELEASE_1}");
         fs::write(&manifest, renamed).expect("writing release.toml");
-        self.publish(version);
+        self.depot.publish(&copy);
     }
 
     /// Puts a version at the head of the channel.
     pub fn promote(&self, version: &str) {
-        let (release, depot, key) =
-            (format!("redis/{version}"), self.depot(), self.path("depot.key"));
-        #[rustfmt::skip]
-        baton(&["depot", "promote", &release, "--channel", "stable", "--depot", &depot, "--key", &key]);
+        self.depot.promote(&format!("redis/{version}"));
     }
 
     /// The example's service file as a host at this address needs it: its own address, the test's
@@ -69,14 +65,17 @@ impl RedisReleases {
         let text = fs::read_to_string(&file).expect("the example's redis.toml");
         let mut service: Table = text.parse().expect("the example's redis.toml is TOML");
         let text = |value: &str| Value::String(value.to_owned());
-        service["depot"] = text(&self.depot());
-        service["trusted_keys"] = Value::Array(vec![text(&self.path("depot.pub"))]);
+        service["depot"] = text(&self.depot.url());
+        service["trusted_keys"] = self.depot.trusted_keys();
         service["expect"] = Value::Integer(hosts as i64);
         service.insert("poll".to_owned(), text("500ms"));
         service["env"]["ADDR"] = text(addr);
+        service.insert("runner".to_owned(), text("process"));
         service["health"]["interval"] = text("500ms");
+        service["health"]["timeout"] = text("1s");
+        service["health"]["unhealthy_after"] = Value::Integer(2);
         service["update"]["start_timeout"] = text("60s");
-        // The broken release dies two seconds after its first answer.
+        // Longer than the broken release lives after its first answer, and than two failed checks.
         service["update"]["monitor"] = text("4s");
         if !user_exists("redis") {
             service.remove("run_as");
@@ -87,27 +86,6 @@ impl RedisReleases {
     /// One of the assembled releases.
     pub fn release_dir(&self, release: &str) -> PathBuf {
         self.dir.join("releases").join(release)
-    }
-
-    fn publish(&self, release: &str) {
-        let dir = self.release_dir(release).display().to_string();
-        baton(&[
-            "depot",
-            "publish",
-            &dir,
-            "--depot",
-            &self.depot(),
-            "--key",
-            &self.path("depot.key"),
-        ]);
-    }
-
-    fn depot(&self) -> String {
-        format!("file://{}", self.path("the-depot"))
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.dir.join(name).display().to_string()
     }
 }
 

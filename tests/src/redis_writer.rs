@@ -110,6 +110,14 @@ impl Cluster {
         }
     }
 
+    /// Takes a key of a writer away, as a loss would.
+    pub fn delete(&mut self, key: &str) -> Result<(), String> {
+        match self.until_answered(home(key), &["DEL", key], READ_LIMIT)? {
+            Reply::Number(1) => Ok(()),
+            other => Err(format!("{key}: {other:?}")),
+        }
+    }
+
     /// Sends a command for a key of this home until a server carries it out, at most for `limit`.
     fn until_answered(
         &mut self,

@@ -12,7 +12,7 @@ use baton_tests::loopback::free_addrs;
 use baton_tests::observer::Observer;
 use baton_tests::redis_client::parameter;
 use baton_tests::redis_releases::{MEMORY_1, MEMORY_2, RedisReleases, example};
-use baton_tests::redis_writer::RedisWriter;
+use baton_tests::redis_writer::{Cluster, RedisWriter};
 use baton_tests::requirements::programs_exist;
 use baton_tests::{leftovers, shell, wait};
 use rustix::process::Signal;
@@ -171,6 +171,12 @@ fn the_scripts_roll_a_cluster_without_losing_an_acknowledged_write() {
     assert!(written.acknowledged.len() > 100);
     let lost = written.lost(&servers.addrs, None);
     assert!(lost.is_empty(), "{lost:#?}");
+
+    // And the question itself can be answered otherwise.
+    let key = written.acknowledged.keys().next().unwrap();
+    Cluster::new(&servers.addrs).delete(key).unwrap();
+    let lost = written.lost(&servers.addrs, None);
+    assert!(lost.len() == 1 && lost[0].starts_with(key.as_str()), "{lost:#?}");
 }
 
 fn before_the_cluster_is_formed(servers: &Servers) {
