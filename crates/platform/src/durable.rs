@@ -97,11 +97,9 @@ impl DurableFiles {
     /// left behind.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, DurableError> {
         let dir = dir.into();
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o711)
-            .create(&dir)
-            .map_err(|source| failed("make", &dir, source))?;
+        if !dir.is_dir() {
+            make_dir(&dir)?;
+        }
         let handle = File::open(&dir).map_err(|source| failed("open", &dir, source))?;
         let lock = take_lock(&dir)?;
         let files = Self { dir, handle, writing: Mutex::new(()), _lock: lock };
@@ -115,6 +113,10 @@ impl DurableFiles {
     }
 
     /// Makes `bytes` the content of `name`; when this returns `Ok` they survive a power cut.
+    ///
+    /// After an error the old content is there, with one exception: when the last step failed
+    /// (`sync the folder`), the new content is readable now, and a power cut may bring the old
+    /// one back. In no case is it a mixture.
     pub fn write(&self, name: &str, format: u16, bytes: &[u8]) -> Result<(), DurableError> {
         check_name(name)?;
         let length = u32::try_from(bytes.len()).map_err(|_| DurableError::Refused {
@@ -217,6 +219,21 @@ impl DurableFiles {
         }
         Ok(())
     }
+}
+
+/// Makes the folder and syncs its parent: a folder whose name is lost in a power cut loses every
+/// file in it.
+fn make_dir(dir: &Path) -> Result<(), DurableError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o711)
+        .create(dir)
+        .map_err(|source| failed("make", dir, source))?;
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    File::open(parent)
+        .and_then(|parent| parent.sync_all())
+        .map_err(|source| failed("sync the folder", parent, source))
 }
 
 enum Unfit {

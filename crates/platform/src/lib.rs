@@ -21,6 +21,7 @@ pub mod record;
 pub mod runner;
 pub mod spawn;
 pub mod systemd;
+mod tail;
 pub mod user;
 
 pub use check::{CheckResult, http_check, tcp_check};

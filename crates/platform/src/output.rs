@@ -8,16 +8,15 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use baton_types::GroupName;
 
-use crate::limits::{
-    LINE_BURST, LINE_MAX_BYTES, LINES_PER_SECOND, LOOK_MAX_BYTES, LOOK_TOTAL_BYTES, TAIL_BYTES,
-};
+use crate::limits::{LOOK_MAX_BYTES, LOOK_TOTAL_BYTES, TAIL_BYTES};
+use crate::tail::{Tail, clean, end_of};
 
 /// Takes a line; `false` if there is no room for it now.
 pub type Emit<'a> = &'a mut dyn FnMut(&GroupName, String) -> bool;
@@ -66,6 +65,14 @@ impl Output {
             // A program may open /dev/stdout anew, which needs the right to do so.
             std::os::unix::fs::fchown(&log, Some(uid), Some(gid))?;
         }
+        let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tail) = tails.get(group)
+            && !tail.lock().unwrap_or_else(PoisonError::into_inner).is_of(&log)?
+        {
+            // Somebody removed or moved the file that the last program wrote to.
+            tails.remove(group);
+        }
+        drop(tails);
         self.follow(group)?;
         Ok(log)
     }
@@ -105,7 +112,7 @@ impl Output {
             if started.elapsed() > DRAIN_PATIENCE {
                 return;
             }
-            if tail.is_blocked {
+            if tail.is_blocked() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
@@ -116,7 +123,7 @@ impl Output {
     pub fn last_lines(&self, group: &GroupName, count: usize) -> io::Result<Vec<String>> {
         let tail = self.tails.lock().unwrap_or_else(PoisonError::into_inner).get(group).cloned();
         let mut bytes = tail.map_or_else(Vec::new, |tail| {
-            tail.lock().unwrap_or_else(PoisonError::into_inner).before.clone()
+            tail.lock().unwrap_or_else(PoisonError::into_inner).before().to_vec()
         });
         match File::open(self.path(group)) {
             Ok(log) => bytes.extend(end_of(&log, 4 * TAIL_BYTES as u64)?),
@@ -130,261 +137,6 @@ impl Output {
     }
 }
 
-/// One log file and how far it was relayed.
-#[derive(Debug)]
-struct Tail {
-    log: File,
-    offset_file: File,
-    cap: u64,
-    /// Everything before it was relayed or left out.
-    offset: u64,
-    saved_offset: u64,
-    allowance: Allowance,
-    left_out_lines: u64,
-    left_out_bytes: u64,
-    /// Whether the rest of a line that was cut is still to be skipped.
-    in_cut_line: bool,
-    /// The end of what was in the file before it was emptied.
-    before: Vec<u8>,
-    /// Whether the last look ended because nobody took the lines.
-    is_blocked: bool,
-}
-
-impl Tail {
-    fn open(path: &Path, offset_path: &Path, cap: u64) -> io::Result<Self> {
-        let log = File::options()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o640)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path)?;
-        let offset_file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(offset_path)?;
-        let mut digits = [0; OFFSET_DIGITS];
-        let read = offset_file.read_at(&mut digits, 0)?;
-        // A torn or missing offset means that lines are relayed twice rather than never.
-        let offset = std::str::from_utf8(&digits[..read]).ok().and_then(|d| d.trim().parse().ok());
-        let offset = offset.unwrap_or(0);
-        Ok(Self {
-            log,
-            offset_file,
-            cap,
-            offset,
-            saved_offset: offset,
-            allowance: Allowance::new(Instant::now()),
-            left_out_lines: 0,
-            left_out_bytes: 0,
-            in_cut_line: false,
-            before: Vec::new(),
-            is_blocked: false,
-        })
-    }
-
-    /// Reads at most `share` bytes on; whether there was anything.
-    fn look(&mut self, share: usize, now: Instant, emit: &mut dyn FnMut(String) -> bool) -> bool {
-        match self.try_look(share, now, emit) {
-            Ok(busy) => busy,
-            Err(error) => {
-                tracing::warn!(%error, "cannot read a program's log");
-                false
-            }
-        }
-    }
-
-    fn try_look(
-        &mut self,
-        share: usize,
-        now: Instant,
-        emit: &mut dyn FnMut(String) -> bool,
-    ) -> io::Result<bool> {
-        self.is_blocked = false;
-        let size = self.log.metadata()?.len();
-        if size < self.offset {
-            // Somebody else emptied it.
-            self.offset = 0;
-            self.in_cut_line = false;
-        }
-        if size - self.offset > self.cap {
-            // Too far behind, by a flood or by a daemon that was away: the newest part counts.
-            let skip = size - self.offset - self.cap;
-            self.left_out_bytes += skip;
-            self.offset += skip;
-            self.in_cut_line = true;
-        }
-        let mut bytes = vec![0; share.min(usize::try_from(size - self.offset).unwrap_or(share))];
-        let read = self.log.read_at(&mut bytes, self.offset)?;
-        bytes.truncate(read);
-        let used = self.relay(&bytes, now, emit);
-        self.offset += used as u64;
-        self.empty_if_long(size)?;
-        self.save_offset()?;
-        Ok(used > 0 || self.is_blocked)
-    }
-
-    /// Hands on the whole lines of `bytes`; how many bytes are done with.
-    fn relay(&mut self, bytes: &[u8], now: Instant, emit: &mut dyn FnMut(String) -> bool) -> usize {
-        let mut done = 0;
-        while done < bytes.len() {
-            let rest = &bytes[done..];
-            let (line, length) = match rest.iter().position(|byte| *byte == b'\n') {
-                Some(end) => (&rest[..end], end + 1),
-                None if self.in_cut_line => return bytes.len(),
-                None if rest.len() > LINE_MAX_BYTES => (rest, rest.len()),
-                None => return done,
-            };
-            let ends = rest[..length].ends_with(b"\n");
-            if self.in_cut_line || line.is_empty() {
-                self.in_cut_line &= !ends;
-            } else if self.allowance.take(now) {
-                if !self.tell_left_out(emit) || !emit(clean(line)) {
-                    self.allowance.give_back();
-                    self.is_blocked = true;
-                    return done;
-                }
-                self.in_cut_line = !ends;
-            } else {
-                self.left_out_lines += 1;
-                self.in_cut_line = !ends;
-            }
-            done += length;
-        }
-        done
-    }
-
-    /// Says what was left out before the next line is relayed.
-    fn tell_left_out(&mut self, emit: &mut dyn FnMut(String) -> bool) -> bool {
-        if self.left_out_bytes > 0 {
-            if !emit(format!("… {} bytes of output left out", self.left_out_bytes)) {
-                return false;
-            }
-            self.left_out_bytes = 0;
-        }
-        if self.left_out_lines > 0 {
-            if !emit(format!("… {} lines left out", self.left_out_lines)) {
-                return false;
-            }
-            self.left_out_lines = 0;
-        }
-        true
-    }
-
-    /// The program ended: what it left without a newline is its last line.
-    fn finish(&mut self, emit: &mut dyn FnMut(String) -> bool) {
-        let mut rest = vec![0; LINE_MAX_BYTES];
-        let read = self.log.read_at(&mut rest, self.offset).unwrap_or(0);
-        let told = self.tell_left_out(emit);
-        if read > 0 && told && (self.in_cut_line || emit(clean(&rest[..read]))) {
-            self.offset += read as u64;
-            // The next program's first line must not be glued to this one.
-            if let Err(error) = io::Write::write_all(&mut self.log, b"\n") {
-                tracing::debug!(%error, "cannot end the last line of a log");
-            }
-        }
-        self.in_cut_line = false;
-        if let Err(error) = self.save_offset() {
-            tracing::debug!(%error, "cannot save the offset of a log");
-        }
-    }
-
-    /// Empties the file when it is long and everything was read, or when it is far too long.
-    fn empty_if_long(&mut self, size: u64) -> io::Result<()> {
-        let current = self.log.metadata()?.len();
-        let is_read = self.offset == current;
-        if size <= self.cap || (!is_read && current <= self.cap.saturating_mul(2)) {
-            return Ok(());
-        }
-        self.before = end_of(&self.log, TAIL_BYTES as u64)?;
-        // Programs write with O_APPEND, so they go on at the new end. Lines that arrive between
-        // these two calls are lost: microseconds, once in every cap's worth of output.
-        let lost = self.log.metadata()?.len().saturating_sub(self.offset);
-        self.log.set_len(0)?;
-        self.left_out_bytes += lost;
-        self.offset = 0;
-        self.in_cut_line = lost > 0;
-        Ok(())
-    }
-
-    fn save_offset(&mut self) -> io::Result<()> {
-        if self.offset != self.saved_offset {
-            let digits = format!("{:0width$}\n", self.offset, width = OFFSET_DIGITS - 1);
-            self.offset_file.write_all_at(digits.as_bytes(), 0)?;
-            self.saved_offset = self.offset;
-        }
-        Ok(())
-    }
-}
-
-/// How many lines may be relayed now.
-#[derive(Debug)]
-struct Allowance {
-    lines: u32,
-    since: Instant,
-}
-
-impl Allowance {
-    fn new(now: Instant) -> Self {
-        Self { lines: LINE_BURST, since: now }
-    }
-
-    fn take(&mut self, now: Instant) -> bool {
-        let earned =
-            now.saturating_duration_since(self.since).as_secs_f64() * f64::from(LINES_PER_SECOND);
-        if earned >= 1.0 {
-            // Float to int saturates, and the burst bounds the sum.
-            self.lines = self.lines.saturating_add(earned as u32).min(LINE_BURST);
-            self.since = now;
-        }
-        match self.lines.checked_sub(1) {
-            Some(left) => {
-                self.lines = left;
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn give_back(&mut self) {
-        self.lines += 1;
-    }
-}
-
-/// A line without control characters and of bounded length.
-pub fn clean(line: &[u8]) -> String {
-    let cut = &line[..line.len().min(LINE_MAX_BYTES)];
-    let mut text: String = String::from_utf8_lossy(cut)
-        .chars()
-        .map(|c| if c == '\t' { ' ' } else { c })
-        .filter(|c| !c.is_control())
-        .collect();
-    if cut.len() < line.len() {
-        text.push('…');
-    }
-    text
-}
-
-fn end_of(log: &File, most: u64) -> io::Result<Vec<u8>> {
-    let size = log.metadata()?.len();
-    let start = size.saturating_sub(most);
-    let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
-    let read = log.read_at(&mut bytes, start)?;
-    bytes.truncate(read);
-    if start > 0 {
-        // The first line is not whole.
-        let whole = bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        bytes.drain(..whole);
-    }
-    Ok(bytes)
-}
-
-/// Twenty digits hold every u64, and a newline for people.
-const OFFSET_DIGITS: usize = 21;
-
 /// How long the last lines of a program wait for somebody to take them.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -393,6 +145,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::limits::{LINE_BURST, LINE_MAX_BYTES};
 
     struct World {
         _dir: tempfile::TempDir,
@@ -510,6 +263,19 @@ mod tests {
         assert_eq!(world.lines, ["one"]);
         world.look();
         assert_eq!(world.lines, ["one", "two"]);
+    }
+
+    #[test]
+    fn a_log_that_was_moved_away_does_not_hide_the_next_program() {
+        let mut world = World::new(1_000_000);
+        world.write(b"one\n");
+        world.look();
+        let path = world.output.path(&world.group);
+        std::fs::rename(&path, path.with_extension("old")).expect("moved");
+        world.log = world.output.open(&world.group, None).expect("opened");
+        world.write(b"two, longer\n");
+        world.look();
+        assert_eq!(world.lines, ["one", "two, longer"]);
     }
 
     #[test]
