@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use baton_types::GroupName;
+use tokio::sync::Notify;
 
 use crate::limits::{LOOK_MAX_BYTES, LOOK_TOTAL_BYTES, TAIL_BYTES};
 use crate::tail::{Tail, clean, end_of};
@@ -29,6 +30,8 @@ pub struct Output {
     state_dir: PathBuf,
     cap: u64,
     tails: Mutex<BTreeMap<GroupName, Arc<Mutex<Tail>>>>,
+    /// Told when there is one log more: what was written to it before is no news to the kernel.
+    more: Notify,
 }
 
 impl Output {
@@ -40,12 +43,18 @@ impl Output {
             state_dir: state_dir.to_owned(),
             cap,
             tails: Mutex::new(BTreeMap::new()),
+            more: Notify::new(),
         })
     }
 
     /// The folder of the log files.
     pub fn dir(&self) -> &Path {
         &self.log_dir
+    }
+
+    /// Completes when another log is to be looked at since the last time.
+    pub async fn more(&self) {
+        self.more.notified().await;
     }
 
     /// The log file of `group`.
@@ -84,6 +93,7 @@ impl Output {
             let offset_path = self.state_dir.join(format!("{group}.offset"));
             let tail = Tail::open(&self.path(group), &offset_path, self.cap)?;
             tails.insert(group.clone(), Arc::new(Mutex::new(tail)));
+            self.more.notify_one();
         }
         Ok(())
     }

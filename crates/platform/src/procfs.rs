@@ -135,6 +135,14 @@ pub fn environ_entry(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Option<String>
     Some(String::from_utf8_lossy(entry).into_owned())
 }
 
+/// The command line of `pid`, as it shows it now.
+pub fn argv(pid: u32) -> Vec<String> {
+    let bytes = read_capped(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    let words = bytes.split(|byte| *byte == 0).take(baton_types::limits::ARGV_MAX);
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
 fn read_capped(path: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(PROC_FILE_MAX_BYTES).read_to_end(&mut bytes)?;

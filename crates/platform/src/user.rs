@@ -46,6 +46,18 @@ pub fn lookup(name: &str) -> Result<User, UserError> {
     find(name, &passwd, &group).ok_or_else(|| UserError::Unknown(name.to_owned()))
 }
 
+/// The id of the group called `name`, if there is one.
+pub fn group_id(name: &str) -> Option<u32> {
+    let text = read(GROUP).ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        if fields.next()? != name {
+            return None;
+        }
+        fields.nth(1)?.parse().ok()
+    })
+}
+
 /// The user called `name` in the text of the two files; lines that make no sense are skipped, as
 /// the C library does.
 pub fn find(name: &str, passwd: &str, group: &str) -> Option<User> {

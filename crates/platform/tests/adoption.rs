@@ -113,17 +113,21 @@ async fn an_intent_finds_its_program_by_the_marker() {
 
 #[tokio::test]
 async fn an_intent_without_a_program_is_gone() {
-    let (world, _, adoption) = with_record(|record| {
-        record.process = None;
-        record.instance = "another".into();
-        record.cgroup = None;
-    })
-    .await;
-    assert!(adoption.running.is_empty());
+    let mut world = World::new();
+    world.launch("exec sleep 300").await;
+    world.close().await;
+    let mut record = read_record(&world.settings.run_dir);
+    world.reopen();
+    world.runner().adopt().await.unwrap();
+    world.runner().stop(&group(), StopSignal::Kill, LONG).await.unwrap();
+    world.close().await;
+    record.process = None;
+    write_record(&world.settings.run_dir, &record);
+    world.reopen();
+    let adoption = world.runner().adopt().await.unwrap();
+    assert!(adoption.running.is_empty(), "{adoption:?}");
     assert_eq!(adoption.gone.len(), 1);
-    // The program of the real marker belongs to nothing now.
-    assert_eq!(adoption.strays_killed, 1);
-    assert!(world.marked().is_empty());
+    assert_eq!(adoption.gone[0].release, "a/1");
 }
 
 #[tokio::test]
@@ -138,21 +142,47 @@ async fn after_a_reboot_no_pid_means_anything() {
     let adoption = world.runner().adopt().await.unwrap();
     assert!(adoption.running.is_empty());
     assert!(adoption.gone[0].rebooted);
+    // The reboot is played: what a real one would have ended is ended.
+    assert_eq!(adoption.strays_killed, 1);
     assert_eq!(adoption.gone[0].group, group());
 }
 
 #[tokio::test]
-async fn a_damaged_record_is_kept_aside_and_its_program_does_not_run_twice() {
-    let mut world = World::new();
-    world.launch("exec sleep 300").await;
-    world.close().await;
-    std::fs::write(world.path("run").join(RECORD), "garbage").unwrap();
-    world.reopen();
-    let adoption = world.runner().adopt().await.unwrap();
-    assert!(adoption.running.is_empty() && adoption.gone.is_empty());
-    assert!(adoption.damaged[0].contains("test.default.run.damaged-1"), "{adoption:?}");
-    assert_eq!(adoption.strays_killed, 1);
-    assert!(world.marked().is_empty());
+async fn a_lost_record_costs_no_service() {
+    enum Lost {
+        Damaged,
+        Missing,
+        Newer,
+    }
+    for lost in [Lost::Damaged, Lost::Missing, Lost::Newer] {
+        let mut world = World::new();
+        let mut request = world.request("exec sleep 300");
+        request.env.insert("BATON_RELEASE".into(), "a/1".into());
+        let launched = world.runner().launch(request).await.unwrap();
+        world.close().await;
+        let path = world.path("run").join(RECORD);
+        match lost {
+            Lost::Damaged => std::fs::write(&path, "garbage").unwrap(),
+            Lost::Missing => std::fs::remove_file(&path).unwrap(),
+            Lost::Newer => {
+                let files = DurableFiles::open(world.path("run")).unwrap();
+                files.write(RECORD, RECORD_FORMAT + 1, b"what the future brings").unwrap();
+            }
+        }
+        world.reopen();
+        let adoption = world.runner().adopt().await.unwrap();
+        assert_eq!(adoption.running.len(), 1, "{adoption:?}");
+        let adopted = &adoption.running[0];
+        assert_eq!((adopted.pid, adopted.release.as_str()), (launched.pid, "a/1"));
+        assert_eq!(adopted.record.argv, ["sleep", "300"]);
+        assert_eq!(adoption.strays_killed, 0);
+        assert!(lives(launched.pid));
+        if matches!(lost, Lost::Damaged) {
+            assert!(adoption.damaged[0].contains("test.default.run.damaged-1"), "{adoption:?}");
+        }
+        world.runner().stop(&group(), StopSignal::Term, LONG).await.unwrap();
+        assert!(world.marked().is_empty());
+    }
 }
 
 /// Not a test by itself: the two daemons of the test below, each in a process of its own.

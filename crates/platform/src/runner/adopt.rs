@@ -1,6 +1,7 @@
 //! Taking over from the last daemon.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::family::{self, Family};
 use crate::limits::RECORD_MAX_BYTES;
 use crate::notify_socket::NotifySocket;
 use crate::procfs::{self, Stat};
-use crate::record::{ProcessId, RECORD_FORMAT, RECORD_SUFFIX, RunRecord};
+use crate::record::{NotifyOwner, ProcessId, RECORD_FORMAT, RECORD_SUFFIX, RunRecord};
 
 /// A process that was taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +54,8 @@ pub struct Adoption {
     pub gone: Vec<Gone>,
     /// Records that could not be read, as messages for the journal.
     pub damaged: Vec<String>,
-    /// Processes that were started from this run directory but belong to nothing that runs: what
-    /// an interrupted hook or a damaged record left. They were killed.
+    /// Processes that were started from this run directory but belong to nothing that runs, such
+    /// as an interrupted hook. They were killed.
     pub strays_killed: usize,
 }
 
@@ -122,6 +123,7 @@ fn look(inner: &Inner) -> Result<(Adoption, Found), DurableError> {
         let (group, release) = (record.group.clone(), record.release.clone());
         adoption.gone.push(Gone { group, release, rebooted, record });
     }
+    recover(inner, &mut adoption, &mut found)?;
     adoption.strays_killed = clear_strays(inner);
     Ok((adoption, found))
 }
@@ -201,6 +203,54 @@ fn clear(instance: &str, cgroup: Option<&PathBuf>) -> usize {
     })
 }
 
+/// Takes over services whose record is lost, damaged or newer than this program: their marker
+/// says which group they are.
+fn recover(inner: &Inner, adoption: &mut Adoption, found: &mut Found) -> Result<(), DurableError> {
+    let prefix = format!("{}-", inner.run_id);
+    for (stat, instance) in family::marked(&prefix) {
+        let Some(group) = group_of(&instance) else { continue };
+        let is_known = inner.instances().contains(&instance)
+            || inner.table().contains_key(&group)
+            || found.iter().any(|(record, _)| record.group == group);
+        // A reboot that was only played leaves processes that a real one would have ended.
+        let is_past = adoption.gone.iter().any(|g| g.rebooted && g.record.instance == instance);
+        if is_known || is_past || stat.session != stat.pid {
+            continue;
+        }
+        let record = record_of(inner, &stat, instance, group);
+        let Some(taken) = take_over(inner, record)? else { continue };
+        write_record(inner, &taken.0)?;
+        inner.instances().insert(taken.0.instance.clone());
+        adoption.gone.retain(|gone| gone.group != taken.0.group);
+        found.push(taken);
+    }
+    Ok(())
+}
+
+/// `RUN-RANDOM-SERVICE.GROUP`; a hook's marker has no group.
+fn group_of(instance: &str) -> Option<GroupName> {
+    instance.splitn(3, '-').nth(2)?.parse().ok()
+}
+
+/// What a running process tells about itself.
+fn record_of(inner: &Inner, stat: &Stat, instance: String, group: GroupName) -> RunRecord {
+    let release = procfs::environ_entry(stat.pid, |entry| entry.starts_with(RELEASE_ENTRY));
+    let release = release.and_then(|entry| Some(entry.split_once('=')?.1.to_owned()));
+    let socket = std::fs::metadata(inner.notify_path(&instance)).ok();
+    let cgroup = inner.cgroups.iter().flat_map(|root| root.begin_with(&instance)).next();
+    RunRecord {
+        group,
+        release: release.unwrap_or_default(),
+        argv: procfs::argv(stat.pid),
+        boot_id: inner.boot_id.clone(),
+        instance,
+        launched_at: crate::clock::now().wall,
+        cgroup: cgroup.map(|cgroup| cgroup.path().to_owned()),
+        notify: socket.map(|socket| NotifyOwner { uid: socket.uid(), gid: socket.gid() }),
+        process: Some(ProcessId { pid: stat.pid, start_time: stat.start_time }),
+    }
+}
+
 fn clear_strays(inner: &Inner) -> usize {
     let known = inner.instances().clone();
     let prefix = format!("{}-", inner.run_id);
@@ -226,6 +276,9 @@ fn remove_socket(inner: &Inner, record: &RunRecord) {
         std::fs::remove_file(inner.notify_path(&record.instance)).ok();
     }
 }
+
+/// How the program of a service is told its release.
+const RELEASE_ENTRY: &[u8] = b"BATON_RELEASE=";
 
 /// Half a second in all: fork to exec takes a millisecond.
 const MARKER_LOOKS: u32 = 10;

@@ -124,10 +124,10 @@ struct Pending<'a> {
 
 impl<'a> Pending<'a> {
     fn new(inner: &'a Inner, request: &LaunchRequest) -> Self {
-        let instance = format!("{}-{}", inner.run_id, random_hex());
+        // The group is part of the marker, so that a lost record does not cost the service.
+        let instance = format!("{}-{}-{}", inner.run_id, random_hex(), request.group);
         inner.instances().insert(instance.clone());
-        let name = format!("{instance}-{}", request.group);
-        let cgroup = inner.cgroups.as_ref().and_then(|root| match root.make(&name) {
+        let cgroup = inner.cgroups.as_ref().and_then(|root| match root.make(&instance) {
             Ok(cgroup) => Some(cgroup),
             Err(error) => {
                 tracing::debug!(%error, group = %request.group, "no cgroup for a service");

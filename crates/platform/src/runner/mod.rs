@@ -314,8 +314,9 @@ impl Inner {
     }
 
     fn notify_path(&self, instance: &str) -> PathBuf {
-        // Short: a socket's path has 107 bytes at most. The end of the marker is random.
-        let short = instance.get(instance.len().saturating_sub(12)..).unwrap_or(instance);
+        // Short: a socket's path has 107 bytes at most. The second part of a marker is random.
+        let random = instance.split('-').nth(1).unwrap_or(instance);
+        let short = random.get(..12).unwrap_or(random);
         self.files.dir().join(format!("notify-{short}"))
     }
 }

@@ -215,7 +215,10 @@ pub(super) fn start_relay(inner: Arc<Inner>, mut life: Life) {
                 tokio::time::sleep(LOOK_PERIOD).await;
                 match &writes {
                     _ if busy => {}
-                    Some(writes) => writes.wait().await,
+                    Some(writes) => tokio::select! {
+                        () = writes.wait() => {}
+                        () = inner.output.more() => {}
+                    },
                     None => tokio::time::sleep(LOOK_PERIOD_BLIND).await,
                 }
             };
