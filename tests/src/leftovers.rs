@@ -1,14 +1,15 @@
 //! Finding the processes that belong to a test, and ending exactly those.
 //!
 //! Services outlive their daemon, so killing the daemons of a test is not enough. Every service
-//! sees `BATON_STATE_DIR`, which lies in the test's own directory: that marks it as ours.
+//! sees `BATON_STATE_DIR`, which lies in the test's own directory, and works there: that marks it
+//! as ours. Either is enough, as some servers (Redis is one) write their title over the environment.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// Processes whose environment names a path below `dir`.
+/// Processes that work below `dir`, or whose environment names a path below it.
 pub fn processes_of(dir: &Path) -> Vec<i32> {
     let mark = format!("={}/", dir.display());
     let mut found = Vec::new();
@@ -18,7 +19,9 @@ pub fn processes_of(dir: &Path) -> Vec<i32> {
         };
         // Gone meanwhile, or another user's: not ours.
         let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        if environment.windows(mark.len()).any(|window| window == mark.as_bytes()) {
+        let works_there =
+            std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+        if works_there || environment.windows(mark.len()).any(|window| window == mark.as_bytes()) {
             found.push(pid);
         }
     }
@@ -77,15 +80,18 @@ mod tests {
             Command::new("sleep").arg("60").env("BATON_STATE_DIR", state).spawn().unwrap()
         };
         let (mut mine, mut theirs) = (start(ours.path()), start(other.path()));
+        let mut there = Command::new("sleep").arg("60").current_dir(ours.path()).spawn().unwrap();
         // The environment is that of the test runner until the child has become `sleep`.
         crate::wait::until("the child's environment", LIMIT, || {
             let found = processes_of(ours.path());
-            if found == [mine.id() as i32] { Ok(()) } else { Err(format!("{found:?}")) }
+            let both = [mine.id(), there.id()].iter().all(|pid| found.contains(&(*pid as i32)));
+            if both && found.len() == 2 { Ok(()) } else { Err(format!("{found:?}")) }
         });
 
         kill_all(|| processes_of(ours.path()));
 
         assert!(!mine.wait().unwrap().success());
+        assert!(!there.wait().unwrap().success());
         assert!(theirs.try_wait().unwrap().is_none(), "a process of another test was killed");
         theirs.kill().unwrap();
         theirs.wait().unwrap();
