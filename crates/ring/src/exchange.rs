@@ -26,6 +26,8 @@ pub(crate) struct Repair {
     /// What this node still does for others in this period.
     answers_left: u32,
     tells_left: u32,
+    /// Exchanges that this node may still ask for at the first difference, soon after it joined.
+    eager_left: u32,
     /// Nothing is passed on: it is the state of the ring that this node joins.
     pub(crate) is_quiet: bool,
 }
@@ -38,6 +40,7 @@ impl Repair {
             changed_at: now,
             answers_left: ANSWERS_PER_PERIOD,
             tells_left: TELLS_PER_PERIOD,
+            eager_left: EAGER_EXCHANGES,
             is_quiet: false,
         }
     }
@@ -91,6 +94,10 @@ impl Ring {
             return;
         }
         let quiet_since = self.repair.changed_at + self.timing.gossip_interval * QUIET_INTERVALS;
+        if self.is_eager(now) {
+            self.exchange_with(now, sender);
+            return;
+        }
         if !self.gossip.is_empty() || now < quiet_since {
             return;
         }
@@ -106,6 +113,7 @@ impl Ring {
             return;
         };
         self.rest_from_exchange(now);
+        self.repair.eager_left = self.repair.eager_left.saturating_sub(1);
         self.counters.repairs += 1;
         self.send_state(now, to, true);
     }
@@ -138,7 +146,7 @@ impl Ring {
         }
         let own = members.iter().find(|record| record.node == sender && is_plausible(record));
         let to = own.map(|record| record.addr).or_else(|| self.addr_of(sender));
-        self.repair.is_quiet = !reply && self.seeds.is_joining(now, self.timing.probe_period);
+        self.repair.is_quiet = !reply && self.is_young(now);
         for record in forgotten {
             self.hear_forget(now, record);
         }
@@ -149,8 +157,8 @@ impl Ring {
             self.hear_fact(now, record);
         }
         self.repair.is_quiet = false;
-        if self.members.get(sender).is_some() {
-            self.seeds.joined_at(now);
+        if self.members.get(sender).is_some() && self.seeds.joined_at(now) {
+            self.rest_from_exchange(now);
         }
         if !reply {
             return;
@@ -191,8 +199,20 @@ impl Ring {
         self.members.get(self.me.node).map(|member| member.record(now))
     }
 
+    fn is_young(&self, now: Moment) -> bool {
+        self.seeds.is_joining(now, self.timing.probe_period * YOUNG_PERIODS)
+    }
+
+    /// In a ring that starts all at once nobody knows much when he is asked, and gossip alone
+    /// would take long to carry everything to everybody.
+    fn is_eager(&self, now: Moment) -> bool {
+        self.repair.eager_left > 0 && self.is_young(now)
+    }
+
     fn rest_from_exchange(&mut self, now: Moment) {
-        let periods = self.rng.random_range(REST_PERIODS);
+        let is_eager = self.is_eager(now);
+        let periods =
+            self.rng.random_range(if is_eager { EAGER_REST_PERIODS } else { REST_PERIODS });
         let rest: Duration = self.timing.probe_period.mul_f64(periods);
         self.repair.not_before = now + rest;
         self.repair.different_in_a_row = 0;
@@ -234,6 +254,17 @@ const QUIET_INTERVALS: u32 = 3;
 
 /// Periods between two exchanges of one node.
 const REST_PERIODS: std::ops::Range<f64> = 4.0..8.0;
+
+/// For so many periods after it joined a node is young.
+const YOUNG_PERIODS: u32 = 10;
+
+/// Exchanges that a young node asks for at the first difference: with each, what everybody knows
+/// doubles, and a ring of the largest size is not asked for its state more often by each newcomer.
+const EAGER_EXCHANGES: u32 = 6;
+
+/// Periods between two exchanges of a young node, the first after it joined: in a calm ring the
+/// news of it has reached everybody by then, so that there is no difference.
+const EAGER_REST_PERIODS: std::ops::Range<f64> = 1.0..2.0;
 
 /// States sent on request in each period: a ring of 50 that starts at once joins through one
 /// seed, and one node cannot be made to send without end.

@@ -47,9 +47,12 @@ impl Seeds {
         self.joined = true;
     }
 
-    pub(crate) fn joined_at(&mut self, now: Moment) {
+    /// Notes that a state has come; says whether it is the first one.
+    pub(crate) fn joined_at(&mut self, now: Moment) -> bool {
         self.joined = true;
+        let is_first = self.joined_at.is_none();
         self.joined_at.get_or_insert(now);
+        is_first
     }
 
     /// Whether a state that comes now is that of the ring that this node joins.

@@ -3,10 +3,11 @@
 //! Invariant: nothing here performs I/O, reads a clock or draws randomness of its own. The same
 //! seed, inputs and moments give the same outputs.
 //!
-//! In reading order: [`output`](RingOutput) and [`Member`] are what the outside sees; `ring` is
-//! the state machine's frame; `probe`, `relay` and `suspicion` find failures; `hear` orders what
-//! is said about members; `own` and `facts` keep facts; `gossip` queues rumours; `join`,
-//! `exchange` and `digest` bring everybody to the same knowledge; `leave` is about going.
+//! In reading order: [`RingOutput`] and [`Member`] are what the outside sees; `ring` is the state
+//! machine's frame and `send` its way out; `probe`, `relay` and `suspicion` find failures; `hear`
+//! orders what is said about members and `save` keeps it; `own` and `facts` keep facts; `gossip`
+//! queues rumours; `join`, `exchange` and `digest` bring everybody to the same knowledge; `leave`
+//! is about going.
 
 mod digest;
 mod exchange;
@@ -22,6 +23,8 @@ mod own;
 mod probe;
 mod relay;
 mod ring;
+mod save;
+mod send;
 mod suspicion;
 
 pub use baton_wire::ring::{MemberRecord, MemberState};

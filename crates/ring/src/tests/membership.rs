@@ -22,6 +22,21 @@ fn all_join_through_one_seed_and_see_all() {
 }
 
 #[test]
+fn a_newcomer_costs_a_calm_ring_hardly_any_exchange() {
+    for seed in 80..85 {
+        let mut net = Net::joined(20, LAN, seed);
+        net.kill(7);
+        net.run_until(20, "dead", |net| net.all_see(7, Some(MemberState::Dead)));
+        net.settle();
+        net.start(7);
+        net.run_until(2, "back", Net::all_see_all);
+        net.run(Duration::from_secs(30));
+        let streams = net.nodes.iter().map(|node| node.streams).sum::<usize>();
+        assert!(streams <= 8, "{streams} streams, seed {seed}");
+    }
+}
+
+#[test]
 fn a_seed_that_comes_late_is_tried_for_ever() {
     let mut net = Net::new(3, LAN, 2);
     net.start(1);

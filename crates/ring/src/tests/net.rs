@@ -38,6 +38,7 @@ pub(crate) struct Node {
     pub(crate) paused: bool,
     pub(crate) sent: usize,
     pub(crate) sent_bytes: usize,
+    pub(crate) streams: usize,
     pub(crate) events: Vec<RingOutput>,
     boots: u128,
 }
@@ -91,6 +92,7 @@ impl Net {
             paused: false,
             sent: 0,
             sent_bytes: 0,
+            streams: 0,
             events: Vec::new(),
             boots: 0,
         });
@@ -173,6 +175,7 @@ impl Net {
             node.events.clear();
             node.sent = 0;
             node.sent_bytes = 0;
+            node.streams = 0;
         }
     }
 
@@ -272,6 +275,7 @@ impl Net {
         }
         self.nodes[at].sent += 1;
         self.nodes[at].sent_bytes += bytes;
+        self.nodes[at].streams += usize::from(stream);
         let is_rumour = |message: &RingMessage| {
             matches!(message, RingMessage::Member(_) | RingMessage::Fact(_))
         };
