@@ -21,11 +21,13 @@ pub(crate) struct Introducing {
     asked: u32,
     /// Where to ask, as somebody said.
     leader: Option<NodeId>,
+    /// The record that lists this node was never committed, as far as its peers know.
+    doubted: bool,
 }
 
 impl Introducing {
     pub(crate) const fn new(now: Moment) -> Self {
-        Self { next: now, asked: 0, leader: None }
+        Self { next: now, asked: 0, leader: None, doubted: false }
     }
 }
 
@@ -36,6 +38,9 @@ impl Ledger {
 
     /// Asks the leader to be let in; or, where none is known, everybody.
     pub(crate) fn introduce_tick(&mut self, now: Moment) {
+        if self.follow.is_some() || self.lead.is_some() {
+            self.introducing.doubted = false;
+        }
         if !self.is_outside() {
             self.introducing.asked = 0;
             return;
@@ -86,8 +91,17 @@ impl Ledger {
         self.admit(now);
     }
 
-    pub(crate) fn receive_pointer(&mut self, lineage: Option<LineageId>, leader: Option<NodeId>) {
-        self.known = lineage.or(self.known);
+    /// Tells a candidate that is no voter whom to ask instead of standing.
+    pub(crate) fn point_out(&mut self, candidate: Voter) {
+        let hears_leader = self.lead.is_some() || self.follow.is_some();
+        if hears_leader && !self.file.voters().contains(&candidate) {
+            let leader = self.leader();
+            self.send(candidate.node, LedgerBody::Pointer { leader });
+        }
+    }
+
+    pub(crate) fn receive_pointer(&mut self, leader: Option<NodeId>) {
+        self.introducing.doubted |= leader.is_some();
         self.introducing.leader = leader.or(self.introducing.leader);
     }
 
@@ -160,13 +174,15 @@ impl Ledger {
         }
     }
 
-    /// No voter, of a group that has its lineage.
+    /// No voter, as far as it knows, of a group that has its lineage.
     fn is_outside(&self) -> bool {
-        self.writing.on_disk && !self.is_voter() && (self.known.is_some() || self.is_barred())
-    }
-
-    fn is_barred(&self) -> bool {
-        self.file.formation.barred
+        let is_left_out = !self.is_voter() || self.introducing.doubted;
+        let formation = &self.file.formation;
+        let has_lineage = self.known.is_some()
+            || self.file.record.is_some()
+            || formation.joined.is_some()
+            || formation.barred;
+        self.writing.on_disk && is_left_out && has_lineage
     }
 }
 

@@ -67,7 +67,7 @@ impl Ledger {
         stand.step = Step::Voting;
         let probe = stand.probe;
         for voter in self.other_voters() {
-            self.send(voter.node, LedgerBody::Vote { probe });
+            self.send(voter.node, LedgerBody::Vote { voter: voter.file, probe });
         }
         self.receive_answer(now, self.settings.me, self.file.file, self.file.term, probe, true);
     }

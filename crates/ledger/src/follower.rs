@@ -75,22 +75,32 @@ impl Ledger {
             self.answer_foreign(now, from, lineage);
             return;
         }
-        self.known = Some(lineage);
+        if is_committed {
+            self.known = Some(lineage);
+        }
         self.hear(from, &message);
         let (file, term, held) = (message.file, message.term, message.held);
         match message.body {
             LedgerBody::PreVote { probe } => {
                 let granted = self.would_vote(term, held, Voter { node: from, file });
                 self.send(from, LedgerBody::PreVoteAnswer { probe, granted });
+                self.point_out(Voter { node: from, file });
             }
-            LedgerBody::Vote { probe } => {
+            LedgerBody::Vote { voter, probe } => {
+                if voter != self.file.file {
+                    return;
+                }
                 self.receive_vote(now, from, lineage, (file, term, held), probe);
             }
             LedgerBody::PreVoteAnswer { probe, granted }
             | LedgerBody::VoteAnswer { probe, granted } => {
                 self.receive_answer(now, from, file, term, probe, granted);
             }
-            LedgerBody::Append { sequence, next, newest: _, committed, record } => {
+            LedgerBody::Append { voter, sequence, next, newest: _, committed, record } => {
+                if voter != self.file.file {
+                    self.receive_pointer(Some(from));
+                    return;
+                }
                 let appended = Appended { sequence, next, committed, record };
                 self.receive_append(now, from, lineage, term, appended);
             }

@@ -109,10 +109,15 @@ impl Ledger {
             LedgerBody::Introduce => {
                 self.receive_introduce(now, from, message.file, message.lineage);
             }
-            LedgerBody::Pointer { leader } => self.receive_pointer(message.lineage, *leader),
+            LedgerBody::Pointer { leader } => self.receive_pointer(*leader),
             LedgerBody::PreVoteAnswer { probe, granted } if message.lineage.is_none() => {
                 let term = Term::default();
                 self.receive_answer(now, from, message.file, term, *probe, *granted);
+            }
+            LedgerBody::AppendAnswer { .. } if message.lineage.is_none() => {
+                // It lacks even the first record, and its heartbeat says so.
+                let (term, held) = (self.file.term, Mark::default());
+                self.receive_append_answer(now, from, message.file, term, held);
             }
             _ => return false,
         }
@@ -157,7 +162,7 @@ impl Ledger {
 
     pub(crate) fn send_refusal(&mut self, to: NodeId, lineage: LineageId) {
         let own = self.durable.lineage().or(self.known).filter(|own| *own != lineage);
-        let formed = self.durable.record.is_some() || (self.known.is_some() && own == self.known);
+        let formed = own.is_some() && (own == self.known || self.committed.is_some());
         let durable = self.durable.has_refused(lineage);
         self.send(to, LedgerBody::Refuse { lineage, own, formed, durable });
     }

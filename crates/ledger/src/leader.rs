@@ -353,7 +353,8 @@ impl Ledger {
         }
         let (sequence, committed) = (lead.sequence, lead.committed);
         let record = if with_record { self.file.record.clone() } else { None };
-        let body = LedgerBody::Append { sequence, next, newest, committed, record };
-        self.send(voter.node, body);
+        let Voter { node, file: voter } = voter;
+        let body = LedgerBody::Append { voter, sequence, next, newest, committed, record };
+        self.send(node, body);
     }
 }

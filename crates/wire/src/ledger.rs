@@ -183,7 +183,7 @@ pub enum LedgerBody {
         lineage: LineageId,
         /// The sender's own one.
         own: Option<LineageId>,
-        /// Whether the own one has its first record.
+        /// Whether the own one is known to have a committed record.
         formed: bool,
         /// Whether the refusal is durable and the sender held no record of what it refuses.
         durable: bool,
@@ -214,6 +214,8 @@ pub enum LedgerBody {
     },
     /// Vote for the sender in its term.
     Vote {
+        /// The addressee's file, as the sender's record lists it.
+        voter: FileId,
         /// Random; the answer repeats it.
         probe: u64,
     },
@@ -226,6 +228,8 @@ pub enum LedgerBody {
     },
     /// The leader of the term speaks: a heartbeat, with the record for those that lack it.
     Append {
+        /// The addressee's file, as the leader's record lists it.
+        voter: FileId,
         /// Rises within the term; the answer repeats it.
         sequence: u64,
         /// When the next one is due at the latest.
@@ -264,7 +268,7 @@ impl LedgerMessage {
             && mark(&self.held)
             && match &self.body {
                 LedgerBody::Propose(proposal) => proposal.is_sane(),
-                LedgerBody::Append { sequence, next, newest, committed, record } => {
+                LedgerBody::Append { sequence, next, newest, committed, record, .. } => {
                     number(*sequence)
                         && *next <= INTERVAL_MAX
                         && mark(newest)
@@ -346,6 +350,7 @@ mod tests {
             term: record.term,
             held: record.mark(),
             body: LedgerBody::Append {
+                voter: FileId::from_random(1),
                 sequence: 1,
                 next: Duration::from_millis(150),
                 newest: record.mark(),

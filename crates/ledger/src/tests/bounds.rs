@@ -14,7 +14,7 @@ fn bodies(world: &World) -> Vec<LedgerBody> {
     huge.voters = (0..2_000).map(|n| Voter { node: node(n), file }).collect();
     let append = |record: Option<baton_wire::ledger::Record>, newest, committed| {
         let next = ms(u64::MAX);
-        LedgerBody::Append { sequence: u64::MAX, next, newest, committed, record }
+        LedgerBody::Append { voter: file, sequence: u64::MAX, next, newest, committed, record }
     };
     let voters: Vec<_> = (0..2_000).map(node).collect();
     vec![
@@ -22,7 +22,7 @@ fn bodies(world: &World) -> Vec<LedgerBody> {
         append(None, record.mark(), Some(END)),
         append(Some(huge), record.mark(), None),
         LedgerBody::AppendAnswer { sequence: u64::MAX },
-        LedgerBody::Vote { probe: u64::MAX },
+        LedgerBody::Vote { voter: file, probe: u64::MAX },
         LedgerBody::PreVote { probe: u64::MAX },
         LedgerBody::VoteAnswer { probe: 0, granted: true },
         LedgerBody::PreVoteAnswer { probe: 0, granted: true },

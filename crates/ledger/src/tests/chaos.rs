@@ -78,10 +78,13 @@ fn one_run(seed: u64) {
                 })
             })
     });
-    let leader = world.leader().expect("a leader");
-    world.run_until("readiness", ms(5_000), |world| {
-        world.hosts[leader].ledger.as_ref().is_some_and(|ledger| ledger.view().ready)
-    });
+    let ready = |world: &World| {
+        let is_ready =
+            |host: &super::world::Host| host.ledger.as_ref().is_some_and(|l| l.view().ready);
+        world.hosts.iter().position(is_ready)
+    };
+    world.run_until("readiness", ms(5_000), |world| ready(world).is_some());
+    let leader = ready(&world).expect("a leader");
     assert!(world.propose(leader, 255));
 }
 

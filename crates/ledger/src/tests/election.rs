@@ -103,7 +103,8 @@ fn a_voter_that_hears_its_leader_gives_no_vote_even_in_a_higher_term() {
     let view = world.ledger(candidate).view();
     let held = view.newest.expect("a record").mark();
     let (lineage, file, term) = (view.lineage, view.file, view.term);
-    for body in [LedgerBody::PreVote { probe: 1 }, LedgerBody::Vote { probe: 1 }] {
+    let asked = world.ledger(voter).view().file;
+    for body in [LedgerBody::PreVote { probe: 1 }, LedgerBody::Vote { voter: asked, probe: 1 }] {
         let term = Term(term.0 + 5);
         let message = LedgerMessage { lineage, file, term, held, body };
         world.inject(super::world::node(candidate), voter, message);

@@ -35,7 +35,7 @@ fn five_that_boot_in_random_order_form_one_lineage() {
 
 #[test]
 fn crashes_during_formation_leave_one_lineage() {
-    for seed in 0..150 {
+    for seed in 0..300 {
         let mut world = World::new(seed, 5, 3);
         world.faults =
             Faults { loss: 100, duplication: 50, delay_max: 40, write_max: 20, write_fails: 20 };
