@@ -210,8 +210,9 @@ impl<R: Read> ArchiveReader<R> {
         self.stream.announce(entry.size)?;
         self.tree.add(&entry.path, Node::File)?;
         sink.begin_file(&entry.path, entry.mode & 0o111 != 0).map_err(failed)?;
-        let mut buffer = vec![0; COPY_BUFFER_BYTES];
         let mut rest = entry.size;
+        let length = usize::try_from(rest).unwrap_or(usize::MAX).min(COPY_BUFFER_BYTES);
+        let mut buffer = vec![0; length];
         while rest > 0 {
             let length = usize::try_from(rest).unwrap_or(usize::MAX).min(buffer.len());
             let chunk = &mut buffer[..length];

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::PathBuf;
 
-use baton_types::{Digest, Name, Release, ReleaseId};
+use baton_types::{Digest, Name, Release, ReleaseId, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::entry::ReleaseEntry;
@@ -152,8 +152,10 @@ impl Depot {
         };
         let fault =
             |reason: String| DepotError::Format { what: format!("{url}/{IDENTITY_PATH}"), reason };
-        let identity: Identity =
-            serde_json::from_slice(&text).map_err(|e| fault(format!("is not readable: {e}")))?;
+        let identity: Identity = serde_json::from_slice(&text).map_err(|e| {
+            let e = Text::new(&e.to_string());
+            fault(format!("is not readable: {e}"))
+        })?;
         if identity.format != DEPOT_FORMAT {
             let found = identity.format;
             return Err(fault(format!(

@@ -24,13 +24,7 @@ impl<W: Write> Hashing<W> {
 
     /// Digest and number of what was written.
     pub(crate) fn finish(self) -> (Digest, u64) {
-        let (_, digest, bytes) = self.finish_with_output();
-        (digest, bytes)
-    }
-
-    /// As [`Self::finish`], with what it was written to.
-    pub(crate) fn finish_with_output(self) -> (W, Digest, u64) {
-        (self.output, Digest(self.hasher.finalize().into()), self.bytes)
+        (Digest(self.hasher.finalize().into()), self.bytes)
     }
 }
 

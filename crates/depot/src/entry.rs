@@ -3,7 +3,7 @@
 //! Invariant: an entry never changes once it is published, and it outlives its archive, so that a
 //! version can never come back with other content.
 
-use baton_types::{Digest, Name, Release, ReleaseId, Version};
+use baton_types::{Digest, Name, Release, ReleaseId, Text, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::error::DepotError;
@@ -71,8 +71,9 @@ impl ReleaseEntry {
 
     fn parse(text: &str, id: &ReleaseId, what: &str) -> Result<Self, DepotError> {
         let fault = |reason: String| DepotError::Format { what: what.to_owned(), reason };
-        let entry: Self = serde_json::from_str(text)
-            .map_err(|e| fault(format!("its entry is not readable: {e}")))?;
+        let entry: Self = serde_json::from_str(text).map_err(|e| {
+            fault(format!("its entry is not readable: {}", Text::new(&e.to_string())))
+        })?;
         check_kind(&entry.kind, KIND, entry.format, FORMAT).map_err(fault)?;
         if entry.id() != *id {
             return Err(fault(format!("its signature is that of the release {}", entry.id())));

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_types::{Digest, Name, NodeId, Release, ReleaseId, Version};
+use baton_types::{Digest, Name, NodeId, Release, ReleaseId, Text, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::entry::check_kind;
@@ -155,8 +155,10 @@ impl ChannelIndex {
 
     fn parse(text: &str) -> Result<Self, DepotError> {
         let fault = |reason: String| DepotError::Format { what: WHAT.to_owned(), reason };
-        let index: Self =
-            serde_json::from_str(text).map_err(|e| fault(format!("is not readable: {e}")))?;
+        let index: Self = serde_json::from_str(text).map_err(|e| {
+            let e = Text::new(&e.to_string());
+            fault(format!("is not readable: {e}"))
+        })?;
         check_kind(&index.kind, KIND, index.format, FORMAT).map_err(fault)?;
         if index.depot.parse::<NodeId>().is_err() {
             return Err(fault(format!("has the depot id {:?}, expected a UUID", index.depot)));

@@ -4,7 +4,7 @@
 //! printed; a signature counts only if one of the trusted keys made it over exactly these bytes.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -178,7 +178,11 @@ pub fn keygen(path: &Path) -> Result<(PathBuf, PathBuf), DepotError> {
     let secret = sk.to_box(Some("baton depot secret key")).map_err(fault)?;
     let public = pk.to_box().map_err(fault)?;
     create(&secret_path, 0o600, &secret.to_string())?;
-    create(&public_path, 0o644, &public.to_string())?;
+    if let Err(e) = create(&public_path, 0o644, &public.to_string()) {
+        // Nothing half done; should this fail too, the error that led here says more.
+        let _removed = fs::remove_file(&secret_path);
+        return Err(e);
+    }
     durable::sync_parent(&secret_path)?;
     Ok((secret_path, public_path))
 }
@@ -211,7 +215,7 @@ fn read_key_file(path: &Path) -> Result<String, DepotError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
+    use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

@@ -64,20 +64,16 @@ impl Depot {
     /// An `https://` depot, one that is there already, or a folder with something else in it.
     pub fn init(&self) -> Result<String, DepotError> {
         let root = self.folder()?;
-        match self.identity() {
-            Err(DepotError::NoDepot { .. }) => {}
-            Ok(Identity { id, .. }) => {
-                return Err(DepotError::Exists { url: self.url().to_string(), id });
-            }
-            Err(e) => return Err(e),
-        }
+        self.check_absent()?;
         durable::create_folder(&root)?;
         let mut entries = fs::read_dir(&root).map_err(DepotError::io("read", &root))?;
-        // The folders are there when an earlier init was cut off before its last step.
-        let ours = [RELEASES_PATH, ARCHIVES_PATH, DRAFTS_PATH, "lost+found"];
+        // These are there when an earlier init was cut off before its last step.
+        let ours = [RELEASES_PATH, ARCHIVES_PATH, DRAFTS_PATH, LOCK_NAME, "lost+found"];
         if entries.any(|e| e.is_ok_and(|e| !ours.iter().any(|ours| e.file_name() == *ours))) {
             return Err(DepotError::NotEmpty { path: root });
         }
+        let _lock = WriteLock::take(&root)?;
+        self.check_absent()?;
         for folder in [RELEASES_PATH, ARCHIVES_PATH, DRAFTS_PATH] {
             durable::create_folder(&root.join(folder))?;
         }
@@ -147,15 +143,22 @@ impl Depot {
         self.identity()?;
         let release = self.find(key.accepts(), id)?;
         let archive = root.join(archive_path(&release.digest));
-        if !archive.is_file() {
-            return Err(DepotError::NoArchive { id: id.clone(), url: self.url().to_string() });
-        }
+        let url = self.url().to_string();
+        let present = || match archive.is_file() {
+            true => Ok(()),
+            false => Err(DepotError::NoArchive { id: id.clone(), url: url.clone() }),
+        };
+        present()?;
         let found = digest_of(&archive)?;
         if found != release.digest {
             let expected = release.digest;
             return Err(DepotError::Digest { release: id.to_string(), found, expected });
         }
-        self.change_index(&root, key, |index| index.promote(&release, channel, again))
+        self.change_index(&root, key, |index| {
+            // Again under the lock: it may have been collected while it was digested.
+            present()?;
+            index.promote(&release, channel, again)
+        })
     }
 
     /// Takes a release out of `channel` and returns the new index sequence.
@@ -171,6 +174,14 @@ impl Depot {
     ) -> Result<u64, DepotError> {
         let root = self.folder()?;
         self.change_index(&root, key, |index| index.demote(id, channel))
+    }
+
+    fn check_absent(&self) -> Result<(), DepotError> {
+        match self.identity() {
+            Err(DepotError::NoDepot { .. }) => Ok(()),
+            Ok(Identity { id, .. }) => Err(DepotError::Exists { url: self.url().to_string(), id }),
+            Err(e) => Err(e),
+        }
     }
 
     fn change_index(

@@ -124,6 +124,12 @@ impl Tree {
         folders.map(|(path, _)| path.as_str())
     }
 
+    /// Every file.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
+        let files = self.nodes.iter().filter(|(_, node)| **node == Node::File);
+        files.map(|(path, _)| path.as_str())
+    }
+
     fn check_path(&self, path: &str) -> Result<(), ArchiveFault> {
         let fault = |reason: String| Err(ArchiveFault::Path { path: shorten(path), reason });
         if path.is_empty() {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::depot::{
     ARCHIVE_SUFFIX, ARCHIVES_PATH, DRAFTS_PATH, Depot, ENTRY_SUFFIX, RELEASES_PATH, archive_path,
 };
 use crate::digest::Hashing;
+use crate::durable::DRAFT_PREFIX;
 use crate::entry::ReleaseEntry;
 use crate::error::DepotError;
 use crate::index::ChannelIndex;
@@ -149,10 +151,14 @@ impl Depot {
                 removed.push(name);
             }
         }
-        for (path, name) in names(&root.join(DRAFTS_PATH))? {
-            if is_old(&path) {
-                fs::remove_file(&path).map_err(DepotError::io("remove", &path))?;
-                removed.push(name);
+        let mut folders = vec![root.clone(), root.join(DRAFTS_PATH)];
+        folders.extend(names(&root.join(RELEASES_PATH))?.into_iter().map(|(path, _)| path));
+        for folder in folders {
+            for (path, name) in names(&folder)? {
+                if name.starts_with(DRAFT_PREFIX) && is_old(&path) {
+                    fs::remove_file(&path).map_err(DepotError::io("remove", &path))?;
+                    removed.push(name);
+                }
             }
         }
         Ok(removed)
@@ -173,22 +179,17 @@ impl Depot {
             let (published, found) = (release.digest, promoted.release.digest);
             return Err(DepotError::Conflict { id: id.clone(), published, found });
         }
-        let mut source = std::io::Read::take(self.open_archive(&release)?, entry.size + 1);
-        let mut output = Hashing::new(
-            tempfile::tempfile()
-                .map_err(|e| DepotError::io("create a file in", &std::env::temp_dir())(e))?,
-        );
-        std::io::copy(&mut source, &mut output)
-            .map_err(|e| self.broken_archive(&release.digest, e))?;
-        let (file, found, size) = output.finish_with_output();
+        // Read twice, first for the digest, rather than copied: a temporary folder may be memory.
+        let open = || self.open_archive(&release).map(|source| source.take(entry.size + 1));
+        let mut output = Hashing::new(io::sink());
+        io::copy(&mut open()?, &mut output).map_err(|e| self.broken_archive(&release.digest, e))?;
+        let (found, size) = output.finish();
         let expected = release.digest;
         if size != entry.size || found != expected {
             return Err(DepotError::Digest { release: id.to_string(), found, expected });
         }
         let path = PathBuf::from(archive_path(&expected));
-        let mut file = file;
-        std::io::Seek::rewind(&mut file).map_err(DepotError::io("read", &path))?;
-        read_archive(file, size, ARCHIVE_LIMITS, Some(id), &mut Nowhere)
+        read_archive(open()?, size, ARCHIVE_LIMITS, Some(id), &mut Nowhere)
             .map_err(|e| e.of(&id.to_string(), &path))
             .map(|_| ())
     }
@@ -223,13 +224,19 @@ fn channels_of(index: &ChannelIndex, id: &ReleaseId) -> Vec<ListedChannel> {
 
 fn names(folder: &Path) -> Result<Vec<(PathBuf, String)>, DepotError> {
     let reading = |e| DepotError::io("read", folder)(e);
-    let entries = fs::read_dir(folder).map_err(reading)?.take(LISTED_RELEASES_MAX);
-    entries
-        .map(|entry| {
-            let entry = entry.map_err(reading)?;
-            Ok((entry.path(), entry.file_name().to_string_lossy().into_owned()))
-        })
-        .collect()
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(reading)? {
+        let entry = entry.map_err(reading)?;
+        names.push((entry.path(), entry.file_name().to_string_lossy().into_owned()));
+        // Never a part of them: `gc` would take what the missing ones need.
+        if names.len() > LISTED_RELEASES_MAX {
+            return Err(DepotError::Format {
+                what: folder.display().to_string(),
+                reason: format!("more than {LISTED_RELEASES_MAX} entries, the most allowed"),
+            });
+        }
+    }
+    Ok(names)
 }
 
 fn is_old(path: &Path) -> bool {
