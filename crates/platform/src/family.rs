@@ -44,7 +44,10 @@ impl Family {
         let mut empty_looks = 0;
         let mut last = Vec::new();
         for round in 0..KILL_ROUNDS {
-            last = self.members(&seen);
+            // The kernel's lists of children may miss one while another one dies, so the look that
+            // decides goes over everything, unless a cgroup keeps an exact list.
+            let everywhere = !self.is_ours || (empty_looks == 1 && self.cgroup.is_none());
+            last = self.members(&seen, everywhere);
             if last.is_empty() {
                 empty_looks += 1;
                 if empty_looks == 2 {
@@ -71,7 +74,7 @@ impl Family {
 
     /// One pass over the family without waiting for anybody's death, for when nobody can wait.
     pub fn kill_once(&self) {
-        for member in self.members(&BTreeSet::new()) {
+        for member in self.members(&BTreeSet::new(), !self.is_ours) {
             procfs::kill_exact(&member);
         }
     }
@@ -83,8 +86,8 @@ impl Family {
     }
 
     /// The living members; `seen` are known ones, whose children belong to the family too.
-    fn members(&self, seen: &BTreeSet<(u32, u64)>) -> Vec<Stat> {
-        let table = if self.is_ours { procfs::descendants() } else { procfs::all() };
+    fn members(&self, seen: &BTreeSet<(u32, u64)>, everywhere: bool) -> Vec<Stat> {
+        let table = if everywhere { procfs::all() } else { procfs::descendants() };
         let mut table = table.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot list processes");
             BTreeMap::new()

@@ -122,7 +122,7 @@ impl Output {
             if started.elapsed() > DRAIN_PATIENCE {
                 return;
             }
-            if tail.is_blocked() {
+            if tail.is_waiting() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
@@ -244,6 +244,7 @@ mod tests {
         for number in 0..3 * LINE_BURST {
             world.write(format!("{number}\n").as_bytes());
         }
+        // It is said without another line: the looks go on until it was.
         while world.look() {}
         std::thread::sleep(Duration::from_millis(10));
         world.write(b"end\n");

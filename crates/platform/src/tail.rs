@@ -82,9 +82,9 @@ impl Tail {
         }
     }
 
-    /// Whether the last look ended because nobody took the lines.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.is_blocked
+    /// Whether the next look has to wait: for room at the receiver, or for the allowance.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_blocked || self.has_left_out()
     }
 
     /// The end of what was in the file before it was emptied.
@@ -123,9 +123,14 @@ impl Tail {
         bytes.truncate(read);
         let used = self.relay(&bytes, now, emit);
         self.offset += used as u64;
+        let is_silent = used == 0 && !self.is_blocked;
+        if is_silent && self.has_left_out() && self.allowance.take(now) {
+            // The flood is over: what was left out is said now, not before the next line.
+            self.is_blocked = !self.tell_left_out(emit);
+        }
         self.empty_if_long(size)?;
         self.save_offset()?;
-        Ok(used > 0 || self.is_blocked)
+        Ok(used > 0 || self.is_blocked || self.has_left_out())
     }
 
     /// Hands on the whole lines of `bytes`; how many bytes are done with.
@@ -156,6 +161,10 @@ impl Tail {
             done += length;
         }
         done
+    }
+
+    fn has_left_out(&self) -> bool {
+        self.left_out_bytes > 0 || self.left_out_lines > 0
     }
 
     /// Says what was left out before the next line is relayed.
