@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use baton_types::{FileId, LineageId, Moment, NodeId};
 use baton_wire::ledger::{LedgerBody, VOTERS_MAX, Voter};
 
-use crate::leader::majority;
+use crate::lead::majority;
 use crate::ledger::Ledger;
 use crate::settings::Liveness;
 use crate::view::LedgerOutput;

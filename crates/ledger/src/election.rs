@@ -11,7 +11,7 @@ use baton_types::{FileId, Moment, NodeId, Term};
 use baton_wire::ledger::{LedgerBody, Voter};
 use rand::RngExt;
 
-use crate::leader::majority;
+use crate::lead::majority;
 use crate::ledger::Ledger;
 
 /// One attempt.

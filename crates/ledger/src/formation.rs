@@ -10,19 +10,16 @@ use baton_types::{FileId, LineageId, Moment, NodeId, Term};
 use baton_wire::ledger::{LedgerBody, LedgerMessage, Mark, Proposal, Record, VOTERS_MAX, Voter};
 use rand::RngExt;
 
-use crate::file::REFUSED_MAX;
-use crate::leader::majority;
 use crate::ledger::Ledger;
-use crate::settings::Liveness;
-use crate::view::LedgerOutput;
+use crate::refusal::Refusal;
 
 /// What is remembered of a formation between two starts.
 #[derive(Debug)]
 pub(crate) struct Forming {
     /// Who accepted this node's proposal, with which file.
-    accepts: BTreeMap<NodeId, FileId>,
+    pub(crate) accepts: BTreeMap<NodeId, FileId>,
     /// Who refused the own lineage for good, while it held no record of it.
-    refusals: BTreeSet<NodeId>,
+    pub(crate) refusals: BTreeSet<NodeId>,
     /// The first record is being written by this node, which then leads term 1.
     pub(crate) founding: bool,
     /// When what waits for answers is said again.
@@ -33,14 +30,6 @@ impl Forming {
     pub(crate) const fn new(now: Moment) -> Self {
         Self { accepts: BTreeMap::new(), refusals: BTreeSet::new(), founding: false, next: now }
     }
-}
-
-/// A refusal as it came.
-struct Refusal {
-    lineage: LineageId,
-    own: Option<LineageId>,
-    formed: bool,
-    durable: bool,
 }
 
 impl Ledger {
@@ -160,13 +149,6 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn send_refusal(&mut self, to: NodeId, lineage: LineageId) {
-        let own = self.durable.lineage().or(self.known).filter(|own| *own != lineage);
-        let formed = own.is_some() && (own == self.known || self.committed.is_some());
-        let durable = self.durable.has_refused(lineage);
-        self.send(to, LedgerBody::Refuse { lineage, own, formed, durable });
-    }
-
     fn may_form(&self) -> bool {
         let file = &self.file;
         let is_new = file.lineage().is_none() && !file.formation.barred;
@@ -257,105 +239,6 @@ impl Ledger {
         if is_mine {
             self.forming.accepts.insert(from, file);
         }
-    }
-
-    fn receive_refusal(&mut self, now: Moment, from: NodeId, file: FileId, refusal: &Refusal) {
-        if self.file.lineage() != Some(refusal.lineage) {
-            return;
-        }
-        if let Some(accepted) = self.file.formation.accepted.clone() {
-            if !accepted.voters.contains(&from) {
-                return;
-            }
-            let is_proposer = accepted.proposer == Voter { node: from, file };
-            if refusal.durable && is_proposer {
-                self.let_go(now, refusal);
-            } else if accepted.proposer == self.me() {
-                // Only this node can write the first record, and has not: its own refusal ends it.
-                let gives_way = refusal.own.is_some_and(|own| own > refusal.lineage);
-                if refusal.durable || gives_way || (refusal.formed && refusal.own.is_some()) {
-                    self.let_go(now, refusal);
-                }
-            } else if refusal.durable {
-                self.forming.refusals.insert(from);
-                self.let_go_if_hopeless(now, accepted.voters.len(), refusal);
-            }
-            return;
-        }
-        let is_listed = self.file.voters().contains(&Voter { node: from, file });
-        if refusal.durable && is_listed && self.committed.is_none() && !self.forming.founding {
-            self.forming.refusals.insert(from);
-            self.let_go_if_hopeless(now, self.file.voters().len(), refusal);
-        }
-    }
-
-    /// Gives the own lineage up when so many refused it for good that the others are no majority:
-    /// then none of its records was or will be committed.
-    fn let_go_if_hopeless(&mut self, now: Moment, voters: usize, refusal: &Refusal) {
-        let mine = usize::from(
-            self.file.record.is_none()
-                && self.durable.has_refused(refusal.lineage)
-                && !self.forming.refusals.contains(&self.settings.me),
-        );
-        if self.forming.refusals.len() + mine + majority(voters, 0) > voters {
-            self.let_go(now, refusal);
-        }
-    }
-
-    /// Refuses the own lineage for good and is free for another one.
-    fn let_go(&mut self, now: Moment, refusal: &Refusal) {
-        if !self.refuse_for_good(refusal.lineage) {
-            return;
-        }
-        self.outputs.push(LedgerOutput::Note(format!(
-            "the formation of lineage {} is given up",
-            refusal.lineage
-        )));
-        if self.lead.take().is_some_and(|lead| lead.ready) {
-            self.outputs.push(LedgerOutput::NotLeading);
-        }
-        self.stand = None;
-        self.follow = None;
-        self.owed = Default::default();
-        self.heard.clear();
-        self.known = refusal.own.filter(|_| refusal.formed);
-        self.told = None;
-        self.forming.accepts.clear();
-        self.forming.refusals.clear();
-        // Others may have a better proposal under way: look around once more before the next one.
-        self.seen_since = now;
-        let file = self.change();
-        file.term = Term::default();
-        file.voted_for = None;
-        file.record = None;
-        file.formation.accepted = None;
-    }
-
-    fn refuse_for_good(&mut self, lineage: LineageId) -> bool {
-        if self.file.has_refused(lineage) {
-            return true;
-        }
-        if self.file.formation.refused.len() >= REFUSED_MAX {
-            return false;
-        }
-        self.change().formation.refused.push(lineage);
-        true
-    }
-
-    /// The proposer of the accepted lineage speaks with another file: the one that proposed is
-    /// gone for good.
-    fn watch_proposer(&mut self, from: NodeId, file: FileId) {
-        let Some(accepted) = &self.file.formation.accepted else { return };
-        if accepted.proposer.node == from && accepted.proposer.file != file {
-            let lineage = accepted.lineage;
-            self.refuse_for_good(lineage);
-        }
-    }
-
-    fn is_gone(&self, node: NodeId) -> bool {
-        self.seen
-            .get(&node)
-            .is_some_and(|seen| matches!(seen.liveness, Liveness::Dead | Liveness::Left))
     }
 }
 

@@ -10,90 +10,9 @@ use std::time::Duration;
 use baton_types::{FileId, Moment, NodeId, Term};
 use baton_wire::ledger::{LedgerBody, Mark, Record, Voter};
 
-use crate::file::LedgerFile;
+use crate::lead::{Lead, majority};
 use crate::ledger::Ledger;
 use crate::view::{LedgerOutput, NotNow};
-
-/// What a leader knows.
-#[derive(Debug)]
-pub(crate) struct Lead {
-    pub(crate) term: Term,
-    /// When it began, or last changed the voters: from then on it waits for answers.
-    since: Moment,
-    sequence: u64,
-    peers: BTreeMap<NodeId, Peer>,
-    /// Whether a record of this term is committed.
-    pub(crate) ready: bool,
-    committed: Option<Mark>,
-    next_beat: Moment,
-    /// A voter that the newest record removes: it is told until it knows.
-    parting: Option<Voter>,
-    /// Nodes removed on request, which are not let in again by themselves.
-    pub(crate) kept_out: BTreeSet<NodeId>,
-    /// Nodes that asked to be let in, with the file they have.
-    pub(crate) asking: BTreeMap<NodeId, (FileId, Moment)>,
-    /// Nodes that were voters until their file was gone.
-    pub(crate) returning: BTreeSet<NodeId>,
-    /// Voters whose file is gone for good.
-    pub(crate) lost: BTreeSet<NodeId>,
-}
-
-/// What a leader knows of one voter.
-#[derive(Debug, Default)]
-struct Peer {
-    file: Option<FileId>,
-    held: Mark,
-    answered: Option<Moment>,
-    sent: Option<(Mark, Moment)>,
-}
-
-impl Peer {
-    /// Whether the newest record is to be sent: it lacks it, and was not sent it yet, or was and
-    /// speaks since then without having it. So a dead voter costs heartbeats only.
-    fn wants(&self, newest: Mark, now: Moment, resend: Duration) -> bool {
-        self.held < newest
-            && match self.sent {
-                Some((mark, at)) if mark == newest => {
-                    now.since(at) >= resend && self.answered.is_some_and(|answered| answered > at)
-                }
-                _ => true,
-            }
-    }
-}
-
-/// How many of `voters` decide. One that lost its file for good can never answer again, so of an
-/// even number half is enough then: any two such halves among those left, and any half and any
-/// former majority, still have a voter in common.
-pub(crate) const fn majority(voters: usize, lost: usize) -> usize {
-    if voters.is_multiple_of(2) && lost > 0 && voters > 0 { voters / 2 } else { voters / 2 + 1 }
-}
-
-impl Lead {
-    /// Whether nothing is in flight and a record may be proposed.
-    pub(crate) fn is_idle(&self, file: &LedgerFile) -> bool {
-        self.ready && self.committed == Some(file.mark())
-    }
-
-    /// When it must beat or step down.
-    pub(crate) fn due(&self, ledger: &Ledger) -> Moment {
-        self.next_beat.min(ledger.quorum_ends_at(self))
-    }
-
-    fn peer(&mut self, voter: Voter) -> &mut Peer {
-        let peer = self.peers.entry(voter.node).or_default();
-        if peer.file != Some(voter.file) {
-            *peer = Peer { file: Some(voter.file), ..Peer::default() };
-        }
-        peer
-    }
-
-    /// Whether that voter answered, with this file, since `span` before `now`.
-    pub(crate) fn answers(&self, voter: Voter, now: Moment, span: Duration) -> bool {
-        self.peers.get(&voter.node).is_some_and(|peer| {
-            peer.file == Some(voter.file) && peer.answered.is_some_and(|at| now.since(at) < span)
-        })
-    }
-}
 
 impl Ledger {
     /// Leads the own term from now on: writes the found record anew, unchanged.
@@ -272,7 +191,7 @@ impl Ledger {
         self.settings.heartbeat.saturating_mul(2)
     }
 
-    fn quorum_ends_at(&self, lead: &Lead) -> Moment {
+    pub(crate) fn quorum_ends_at(&self, lead: &Lead) -> Moment {
         let me = self.me();
         let mut contacts: Vec<Moment> = self
             .file

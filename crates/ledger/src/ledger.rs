@@ -1,4 +1,4 @@
-//! One group's ledger on one node: its state, its entry points, and what it shows.
+//! One group's ledger on one node: its state, its entry points.
 //!
 //! Invariant: `durable` is what is on disk, `file` what will be once the write under way and the
 //! next one are done. Every promise is made from `durable`; `file` only decides what may be
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_types::{FileId, LineageId, Moment, NodeId};
-use baton_wire::ledger::{Heard, LedgerBody, LedgerMessage, Mark, Record, StateBytes, Voter};
+use baton_wire::ledger::{Heard, LedgerBody, LedgerMessage, Mark, Record, StateBytes};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -17,10 +17,10 @@ use crate::election::Stand;
 use crate::file::{HEARD_MAX, LedgerFile};
 use crate::follower::{Follow, Owed};
 use crate::formation::Forming;
-use crate::leader::Lead;
+use crate::lead::Lead;
 use crate::recall::Recall;
 use crate::settings::{LedgerSettings, Liveness, Opened, Seen};
-use crate::view::{LedgerOutput, NotNow, Role, View};
+use crate::view::{LedgerOutput, NotNow};
 use crate::writing::Writing;
 
 /// The ledger.
@@ -195,48 +195,9 @@ impl Ledger {
         self.tick(now);
     }
 
-    /// How it stands.
-    pub fn view(&self) -> View<'_> {
-        let leader = self.leader();
-        let quorum_reason = self.no_quorum_reason(leader);
-        View {
-            lineage: self.file.lineage(),
-            file: self.file.file,
-            term: self.file.term,
-            role: self.role(),
-            leader,
-            committed: self.committed.as_ref(),
-            newest: self.file.record.as_ref(),
-            quorum: quorum_reason.is_empty(),
-            quorum_reason,
-            voters: self.file.voters(),
-            in_flight: self.lead.as_ref().is_some_and(|lead| !lead.is_idle(&self.file)),
-            ready: self.lead.as_ref().is_some_and(|lead| lead.is_idle(&self.file)),
-            needs_readmission: self.file.formation.barred && !self.is_voter(),
-            degraded: self.writing.degraded,
-        }
-    }
-
     /// What is to be done, in order. Call it after every other call.
     pub fn take_outputs(&mut self) -> Vec<LedgerOutput> {
         std::mem::take(&mut self.outputs)
-    }
-
-    pub(crate) fn me(&self) -> Voter {
-        Voter { node: self.settings.me, file: self.file.file }
-    }
-
-    pub(crate) fn is_voter(&self) -> bool {
-        self.file.voters().contains(&self.me())
-    }
-
-    pub(crate) fn leader(&self) -> Option<NodeId> {
-        match (&self.lead, &self.follow) {
-            (Some(_), _) => Some(self.settings.me),
-            (None, Some(follow)) => Some(follow.leader),
-            (None, None) if !self.is_voter() => self.seen.values().find_map(|seen| seen.leader),
-            (None, None) => None,
-        }
     }
 
     /// A random span in which to wait for a leader: from `patience` to half as long again.
@@ -283,41 +244,6 @@ impl Ledger {
             self.heard.insert(from, Heard { file: new.file, term, held });
         } else if self.heard.len() < HEARD_MAX || self.heard.contains_key(&from) {
             self.heard.insert(from, new);
-        }
-    }
-
-    fn role(&self) -> Role {
-        match (&self.lead, &self.stand, &self.file.record) {
-            (Some(_), ..) => Role::Leader,
-            (None, Some(_), _) => Role::Candidate,
-            (None, None, Some(_)) if self.is_voter() => Role::Follower,
-            (None, None, None) if self.known.is_none() && !self.file.formation.barred => {
-                Role::Forming
-            }
-            _ => Role::Spare,
-        }
-    }
-
-    fn no_quorum_reason(&self, leader: Option<NodeId>) -> String {
-        match (self.role(), leader) {
-            (Role::Leader, _) if self.lead.as_ref().is_some_and(|lead| lead.ready) => String::new(),
-            (Role::Leader, _) => "the new leader has not yet committed its first record".to_owned(),
-            (Role::Forming, _) => format!(
-                "the group is forming: {} of the {} members it starts with are seen",
-                self.alive_members().len(),
-                self.settings.expect
-            ),
-            (_, Some(_)) => String::new(),
-            (Role::Spare, None) if self.file.formation.barred => {
-                "the ledger file was lost or damaged, and no leader is heard that lets this node \
-                 in again"
-                    .to_owned()
-            }
-            (Role::Spare, None) => "no leader is heard".to_owned(),
-            (_, None) if self.recall.is_some() => {
-                "just started: a majority of the voters has not answered yet".to_owned()
-            }
-            (_, None) => format!("no leader among {} voters is heard", self.file.voters().len()),
         }
     }
 }

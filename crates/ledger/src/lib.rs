@@ -9,10 +9,13 @@ mod election;
 pub mod file;
 mod follower;
 mod formation;
+mod lead;
 mod leader;
 pub mod ledger;
 mod recall;
+mod refusal;
 pub mod settings;
+mod standing;
 #[cfg(test)]
 mod tests;
 pub mod view;

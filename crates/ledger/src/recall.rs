@@ -10,7 +10,7 @@ use baton_types::{Moment, NodeId};
 use baton_wire::ledger::{Heard, LedgerBody, LedgerMessage};
 
 use crate::file::LedgerFile;
-use crate::leader::majority;
+use crate::lead::majority;
 use crate::ledger::Ledger;
 use crate::view::LedgerOutput;
 

@@ -5,6 +5,7 @@ mod bounds;
 mod chaos;
 mod checks;
 mod election;
+mod flow;
 mod formation;
 mod register;
 mod world;

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::checks::Checks;
-use crate::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, Opened, Role, Seen};
+use crate::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Opened, Role};
 
 /// What goes wrong, in parts of a thousand, and how slow things are, in milliseconds.
 #[derive(Clone)]
@@ -35,14 +35,14 @@ pub(super) enum Disk {
 pub(super) struct Host {
     pub(super) disk: Disk,
     pub(super) ledger: Option<Ledger>,
-    boot: u64,
+    pub(super) boot: u64,
     writes_fail: bool,
     pub(super) notes: Vec<String>,
     pub(super) commits: usize,
     pub(super) leading: bool,
 }
 
-enum Event {
+pub(super) enum Event {
     Deliver { from: usize, to: usize, message: Box<LedgerMessage> },
     Written { host: usize, boot: u64, token: u64, file: Box<LedgerFile>, ok: bool },
     Gossip,
@@ -61,10 +61,10 @@ pub(super) struct World {
     pub(super) records_sent: usize,
     pub(super) left: BTreeSet<usize>,
     pub(super) lost_one: bool,
-    events: BTreeMap<(Moment, u64), Event>,
-    sequence: u64,
+    pub(super) events: BTreeMap<(Moment, u64), Event>,
+    pub(super) sequence: u64,
     /// Ticks without time going by: a live-lock fails the test.
-    spins: u32,
+    pub(super) spins: u32,
 }
 
 pub(super) fn ms(millis: u64) -> Duration {
@@ -271,111 +271,5 @@ impl World {
         {
             assert_eq!(self.checks.leads(lineage, view.term, node(host)), Ok(()));
         }
-    }
-
-    fn step(&mut self, end: Moment) -> bool {
-        let next_tick = self
-            .hosts
-            .iter()
-            .enumerate()
-            .filter_map(|(at, host)| Some((host.ledger.as_ref()?.next_tick().max(self.now), at)))
-            .min();
-        let next_event = self.events.first_key_value().map(|(key, _)| key.0);
-        match (next_tick, next_event) {
-            (Some((at, host)), event) if event.is_none_or(|event| at < event) => {
-                if at > end {
-                    return false;
-                }
-                self.spins = if at > self.now { 0 } else { self.spins + 1 };
-                assert!(self.spins < 1_000, "next_tick stands still:\n{}", self.picture());
-                self.now = at;
-                self.ledger(host).tick(at);
-                self.after(host);
-            }
-            (_, Some(at)) if at <= end => {
-                self.spins = 0;
-                self.now = at;
-                if let Some((_, event)) = self.events.pop_first() {
-                    self.happen(event);
-                }
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    fn happen(&mut self, event: Event) {
-        let now = self.now;
-        match event {
-            Event::Deliver { from, to, message } => {
-                if let Some(ledger) = &mut self.hosts[to].ledger {
-                    ledger.receive(now, node(from), *message);
-                    self.after(to);
-                }
-            }
-            Event::Written { host, boot, token, file, ok } => {
-                if self.hosts[host].boot == boot && self.hosts[host].ledger.is_some() {
-                    if ok {
-                        self.hosts[host].disk = Disk::Holds(file);
-                    }
-                    self.ledger(host).persisted(now, token, ok);
-                    self.after(host);
-                }
-            }
-            Event::Gossip => {
-                self.schedule(ms(100), Event::Gossip);
-                for host in self.up() {
-                    let seen = self.seen_by(host);
-                    self.ledger(host).see(now, &seen);
-                    self.after(host);
-                }
-            }
-        }
-    }
-
-    fn seen_by(&self, me: usize) -> Vec<Seen> {
-        let was_up = |host: &usize| self.hosts[*host].boot > 0;
-        let see = |host: usize| {
-            let is_cut = self.cut.contains(&(me, host)) || self.cut.contains(&(host, me));
-            let ledger = self.hosts[host].ledger.as_ref().filter(|_| host == me || !is_cut);
-            let view = ledger.map(Ledger::view);
-            let liveness = match &view {
-                _ if self.left.contains(&host) => Liveness::Left,
-                Some(_) => Liveness::Alive,
-                None => Liveness::Dead,
-            };
-            Seen {
-                node: node(host),
-                liveness,
-                lineage: view.as_ref().and_then(|v| v.committed).map(|record| record.lineage),
-                leader: view.as_ref().filter(|v| v.committed.is_some()).and_then(|v| v.leader),
-                heard_of_me: None,
-            }
-        };
-        (0..self.hosts.len()).filter(was_up).map(see).collect()
-    }
-
-    fn post(&mut self, from: usize, to: NodeId, message: LedgerMessage) {
-        use baton_wire::ledger::LedgerBody;
-        assert!(message.is_sane(), "{message:?}");
-        let Some(to) = (0..self.hosts.len()).find(|host| node(*host) == to) else { return };
-        if let LedgerBody::Append { record, .. } = &message.body {
-            *self.sent.entry("append").or_default() += 1;
-            self.records_sent += usize::from(record.is_some());
-        }
-        let copies = 1 + u32::from(self.rng.random_range(0..1_000) < self.faults.duplication);
-        for _ in 0..copies {
-            let is_lost = self.rng.random_range(0..1_000) < self.faults.loss;
-            let delay = self.rng.random_range(500..=self.faults.delay_max.max(1) * 1_000);
-            if !is_lost && !self.cut.contains(&(from, to)) {
-                let message = Box::new(message.clone());
-                self.schedule(Duration::from_micros(delay), Event::Deliver { from, to, message });
-            }
-        }
-    }
-
-    fn schedule(&mut self, span: Duration, event: Event) {
-        self.sequence += 1;
-        self.events.insert((self.now + span, self.sequence), event);
     }
 }

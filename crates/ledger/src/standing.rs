@@ -1,0 +1,86 @@
+//! How a ledger stands, as others may see it.
+//!
+//! Invariant: role, leader and quorum are derived from the state at every call, never kept beside
+//! it.
+
+use baton_types::NodeId;
+use baton_wire::ledger::Voter;
+
+use crate::ledger::Ledger;
+use crate::view::{Role, View};
+
+impl Ledger {
+    /// How it stands.
+    pub fn view(&self) -> View<'_> {
+        let leader = self.leader();
+        let quorum_reason = self.no_quorum_reason(leader);
+        View {
+            lineage: self.file.lineage(),
+            file: self.file.file,
+            term: self.file.term,
+            role: self.role(),
+            leader,
+            committed: self.committed.as_ref(),
+            newest: self.file.record.as_ref(),
+            quorum: quorum_reason.is_empty(),
+            quorum_reason,
+            voters: self.file.voters(),
+            in_flight: self.lead.as_ref().is_some_and(|lead| !lead.is_idle(&self.file)),
+            ready: self.lead.as_ref().is_some_and(|lead| lead.is_idle(&self.file)),
+            needs_readmission: self.file.formation.barred && !self.is_voter(),
+            degraded: self.writing.degraded,
+        }
+    }
+
+    pub(crate) fn me(&self) -> Voter {
+        Voter { node: self.settings.me, file: self.file.file }
+    }
+
+    pub(crate) fn is_voter(&self) -> bool {
+        self.file.voters().contains(&self.me())
+    }
+
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        match (&self.lead, &self.follow) {
+            (Some(_), _) => Some(self.settings.me),
+            (None, Some(follow)) => Some(follow.leader),
+            (None, None) if !self.is_voter() => self.seen.values().find_map(|seen| seen.leader),
+            (None, None) => None,
+        }
+    }
+
+    fn role(&self) -> Role {
+        match (&self.lead, &self.stand, &self.file.record) {
+            (Some(_), ..) => Role::Leader,
+            (None, Some(_), _) => Role::Candidate,
+            (None, None, Some(_)) if self.is_voter() => Role::Follower,
+            (None, None, None) if self.known.is_none() && !self.file.formation.barred => {
+                Role::Forming
+            }
+            _ => Role::Spare,
+        }
+    }
+
+    fn no_quorum_reason(&self, leader: Option<NodeId>) -> String {
+        match (self.role(), leader) {
+            (Role::Leader, _) if self.lead.as_ref().is_some_and(|lead| lead.ready) => String::new(),
+            (Role::Leader, _) => "the new leader has not yet committed its first record".to_owned(),
+            (Role::Forming, _) => format!(
+                "the group is forming: {} of the {} members it starts with are seen",
+                self.alive_members().len(),
+                self.settings.expect
+            ),
+            (_, Some(_)) => String::new(),
+            (Role::Spare, None) if self.file.formation.barred => {
+                "the ledger file was lost or damaged, and no leader is heard that lets this node \
+                 in again"
+                    .to_owned()
+            }
+            (Role::Spare, None) => "no leader is heard".to_owned(),
+            (_, None) if self.recall.is_some() => {
+                "just started: a majority of the voters has not answered yet".to_owned()
+            }
+            (_, None) => format!("no leader among {} voters is heard", self.file.voters().len()),
+        }
+    }
+}
