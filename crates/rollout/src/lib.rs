@@ -10,10 +10,14 @@ pub mod limits;
 pub mod member;
 pub mod narrate;
 pub mod rollout;
+pub mod rules;
 pub mod state;
 pub mod status;
 pub mod targets;
 pub mod view;
+
+#[cfg(test)]
+mod world;
 
 pub use lead::{ChannelEntry, ChannelReading, Found, Lead, LeadInput, LeadSettings, Step};
 pub use member::file::{MemberFile, TurnFile};

@@ -1,10 +1,13 @@
 //! What changed between two records, in words: one line per step of a rollout, for the journal of
 //! every node.
+//!
+//! Invariant: two equal records say nothing, so a re-written record is silent.
 
 use std::collections::BTreeMap;
 
 use baton_types::{NodeId, NodeName, ReleaseId, RolloutId};
 
+use crate::rollout::{Rollout, RolloutState, Turn, TurnState};
 use crate::state::GroupState;
 
 /// One line for the journal.
@@ -37,6 +40,226 @@ pub fn narrate(
     new: &GroupState,
     names: &BTreeMap<NodeId, NodeName>,
 ) -> Vec<Line> {
-    let _ = (old, new, names);
-    Vec::new()
+    let mut lines = Vec::new();
+    match old {
+        Some(old) => group_lines(old, new, names, &mut lines),
+        None => {
+            if let Some(rollout) = new.rollout.as_deref() {
+                let text = format!("{} to {} is {}", rollout.kind, rollout.to, rollout.state);
+                lines.push(line(rollout, Level::Info, None, text));
+            }
+            return lines;
+        }
+    }
+    let before = |id: RolloutId| {
+        let known = old.and_then(|old| old.shown_rollout());
+        known.filter(|rollout| rollout.id == id)
+    };
+    // The one that ended comes before the one that began in the same record.
+    let ended_unseen = old
+        .and_then(|old| old.rollout.as_deref())
+        .filter(|rollout| new.shown_rollout().is_none_or(|shown| shown.id != rollout.id));
+    if let Some(gone) = ended_unseen {
+        let end = new.history.iter().rev().find(|line| line.id == gone.id);
+        if let Some(end) = end {
+            let text = end_text(gone, end.state, end.reason.as_str(), end.passed as usize);
+            lines.push(line(gone, loudness(end.state), None, text));
+        }
+    }
+    if let Some(rollout) = new.shown_rollout() {
+        rollout_lines(before(rollout.id), rollout, names, &mut lines);
+    }
+    lines
+}
+
+fn group_lines(
+    old: &GroupState,
+    new: &GroupState,
+    names: &BTreeMap<NodeId, NodeName>,
+    lines: &mut Vec<Line>,
+) {
+    let mut say = |text: String, member: Option<NodeId>| {
+        lines.push(Line { level: Level::Info, text, rollout: None, member, release: None });
+    };
+    match (&old.pause, &new.pause) {
+        (None, Some(pause)) => say(format!("paused by {}: no further turn starts", pause.by), None),
+        (Some(_), None) => say("resumed".to_owned(), None),
+        _ => {}
+    }
+    for node in new.cordons.difference(&old.cordons) {
+        say(format!("{} is cordoned", name_of(names, *node)), Some(*node));
+    }
+    for node in old.cordons.difference(&new.cordons) {
+        say(format!("{} is no longer cordoned", name_of(names, *node)), Some(*node));
+    }
+    if let Some(baseline) = new.baseline().filter(|target| Some(*target) != old.baseline()) {
+        say(format!("the baseline is {baseline}"), None);
+    }
+    for rejected in new.rejected.iter().filter(|rejected| !old.rejected.contains(rejected)) {
+        say(format!("{} is rejected: {}", rejected.release, rejected.why), None);
+    }
+}
+
+fn rollout_lines(
+    old: Option<&Rollout>,
+    new: &Rollout,
+    names: &BTreeMap<NodeId, NodeName>,
+    lines: &mut Vec<Line>,
+) {
+    if old.is_none() {
+        let from = new.from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
+        let order: Vec<String> =
+            new.turns.iter().take(ORDER_SHOWN).map(|turn| name_of(names, turn.node)).collect();
+        let more = if new.turns.len() > ORDER_SHOWN { ", …" } else { "" };
+        let text = format!(
+            "{}{from} to {} begins for {} members: {}{more}",
+            new.kind,
+            new.target(),
+            new.total,
+            order.join(", ")
+        );
+        lines.push(line(new, Level::Info, None, text));
+    }
+    for turn in &new.turns {
+        let before = old.and_then(|old| old.turn(turn.node));
+        if let Some((level, text)) = turn_text(before, turn, new, &name_of(names, turn.node)) {
+            lines.push(line(new, level, Some(turn.node), text));
+        }
+    }
+    let before = old.map(|old| old.state);
+    if before != Some(new.state) && (old.is_some() || new.state != RolloutState::Preparing) {
+        let passed = new.count(TurnState::Passed);
+        let text = end_text(new, new.state, new.reason.as_str(), passed);
+        lines.push(line(new, loudness(new.state), None, text));
+    }
+    if let Some(ending) = &new.ending
+        && old.is_some_and(|old| old.ending.is_none())
+    {
+        lines.push(line(
+            new,
+            Level::Info,
+            None,
+            format!("{}: turns under way end first", ending.reason),
+        ));
+    }
+}
+
+fn turn_text(
+    old: Option<&Turn>,
+    turn: &Turn,
+    rollout: &Rollout,
+    name: &str,
+) -> Option<(Level, String)> {
+    let same = old.is_some_and(|old| {
+        (old.state, old.attempts, old.phase) == (turn.state, turn.attempts, turn.phase)
+    });
+    if same {
+        return None;
+    }
+    let target = rollout.target();
+    let done = rollout.count(TurnState::Passed);
+    let text = match turn.state {
+        TurnState::Waiting => match old {
+            Some(old) if old.state.is_open() => format!("{name} gave its turn back"),
+            Some(old) if old.gone => format!("{name} is back and waits for its turn"),
+            _ => return None,
+        },
+        TurnState::Offered => format!("{name} is offered its turn to {target}"),
+        TurnState::Taken => format!("{name} goes: stops what it runs and starts {target}"),
+        TurnState::Monitoring => format!("{name} is healthy on {target}, being monitored"),
+        TurnState::Passed => format!("{name} passed on {target} ({done} of {})", rollout.total),
+        TurnState::Failed => {
+            return Some((Level::Warning, format!("{name} failed on {target}: {}", turn.reason)));
+        }
+        TurnState::Skipped => format!("{name} is skipped: {}", turn.reason),
+        TurnState::Absent => format!("{name} is absent: {}", turn.reason),
+    };
+    Some((Level::Info, text))
+}
+
+fn end_text(rollout: &Rollout, state: RolloutState, reason: &str, passed: usize) -> String {
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let to = rollout.target();
+    match state {
+        RolloutState::Preparing => format!("members fetch {to}{because}"),
+        RolloutState::Running => format!("the {} to {to} goes on", rollout.kind),
+        RolloutState::RollingBack => format!("rolling back to {to}{because}"),
+        RolloutState::Paused | RolloutState::RollbackPaused => {
+            format!("the {} to {to} is paused{because}", rollout.kind)
+        }
+        ended => format!(
+            "the {} to {} ended {ended}, {passed} of {} passed{because}",
+            rollout.kind, rollout.to, rollout.total
+        ),
+    }
+}
+
+const fn loudness(state: RolloutState) -> Level {
+    match state {
+        RolloutState::Paused
+        | RolloutState::RollbackPaused
+        | RolloutState::RollingBack
+        | RolloutState::CompletedWithExceptions => Level::Warning,
+        _ => Level::Info,
+    }
+}
+
+fn line(rollout: &Rollout, level: Level, member: Option<NodeId>, text: String) -> Line {
+    let release = Some(rollout.target().release.id.clone());
+    Line { level, text, rollout: Some(rollout.id), member, release }
+}
+
+fn name_of(names: &BTreeMap<NodeId, NodeName>, node: NodeId) -> String {
+    names.get(&node).map_or_else(|| node.to_string(), ToString::to_string)
+}
+
+/// Names of the order in the first line; more would not be read.
+const ORDER_SHOWN: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::World;
+
+    fn texts(world: &World) -> Vec<&str> {
+        world.checks.narrated.iter().map(|line| line.text.as_str()).collect()
+    }
+
+    #[test]
+    fn one_line_per_step() {
+        let mut world = World::new(2);
+        world.promote(2);
+        world.settle();
+        let want = [
+            "update from redis/1 to redis/2 begins for 2 members: n2, n1",
+            "n2 is offered its turn to redis/2",
+            "the update to redis/2 goes on",
+            "n2 goes: stops what it runs and starts redis/2",
+            "n2 is healthy on redis/2, being monitored",
+            "n2 passed on redis/2 (1 of 2)",
+            "n1 is offered its turn to redis/2",
+            "n1 goes: stops what it runs and starts redis/2",
+            "n1 is healthy on redis/2, being monitored",
+            "the baseline is redis/2",
+            "n1 passed on redis/2 (2 of 2)",
+            "the update to redis/2 ended completed, 2 of 2 passed",
+        ];
+        assert_eq!(texts(&world), want);
+        assert!(narrate(Some(&world.state), &world.state, &world.view.names()).is_empty());
+    }
+
+    #[test]
+    fn a_failure_is_a_warning_with_its_reason() {
+        let mut world = World::new(2);
+        world.host("n2").behave(2, |behavior| behavior.verifies = false);
+        world.promote(2);
+        world.settle();
+        let warned: Vec<_> =
+            world.checks.narrated.iter().filter(|line| line.level == Level::Warning).collect();
+        assert_eq!(warned[0].text, "n2 failed on redis/2: verify said no: cluster_state fail");
+        assert_eq!(
+            warned[1].text,
+            "the update to redis/2 is paused: n2 failed: verify said no: cluster_state fail"
+        );
+    }
 }

@@ -144,7 +144,7 @@ pub enum RolloutKind {
 }
 
 /// Where a rollout stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RolloutState {
     /// Members fetch the target.
     Preparing,
@@ -185,6 +185,27 @@ impl Rollout {
     /// Whether this is a group's first: nothing to go back to, and nothing to disrupt.
     pub fn is_first(&self) -> bool {
         self.from.is_none()
+    }
+
+    /// The state in which it goes on, as far as it has come.
+    pub fn going_state(&self) -> RolloutState {
+        match (self.prepared, self.phase) {
+            (false, _) => RolloutState::Preparing,
+            (true, ..=1) => RolloutState::Running,
+            (true, _) => RolloutState::RollingBack,
+        }
+    }
+
+    /// The state in which it waits for an operator.
+    pub fn paused_state(&self) -> RolloutState {
+        if self.phase >= 2 { RolloutState::RollbackPaused } else { RolloutState::Paused }
+    }
+
+    /// Waits for an operator, because of `reason`.
+    pub(crate) fn pause_by_fault(&mut self, reason: &str) {
+        self.state = self.paused_state();
+        self.paused_by_fault = true;
+        self.reason = Text::new(reason);
     }
 
     /// The turn of `node`.

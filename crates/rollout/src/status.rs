@@ -1,11 +1,17 @@
 //! The group, its rollout and its history as the control API shows them.
+//!
+//! Invariant: reading changes nothing, and every node can answer from its own record and view; only
+//! what members said to the leader alone is missing elsewhere.
 
 use std::collections::BTreeMap;
 
-use baton_types::status::{GroupStatus, HistoryStatus, TargetStatus};
-use baton_types::{NodeId, NodeName, Now, Target};
+use baton_types::status::{
+    GroupStatus, HistoryStatus, MemberStatus, PendingStatus, RolloutStatus, TargetStatus,
+};
+use baton_types::{NodeId, Now, Target};
 
 use crate::lead::Lead;
+use crate::rollout::{Rollout, Turn, TurnState};
 use crate::state::GroupState;
 use crate::view::View;
 
@@ -36,8 +42,25 @@ pub fn status(
     view: &View,
     ledger: &LedgerInfo,
 ) -> GroupStatus {
-    let _ = (lead, now, state, view, ledger);
-    GroupStatus::default()
+    let rollout = state.shown_rollout();
+    GroupStatus {
+        group: view.group(),
+        leader: ledger.leader.map(|node| view.name(node)),
+        term: ledger.term,
+        version: ledger.version,
+        quorum: ledger.quorum,
+        quorum_reason: ledger.quorum_reason.clone(),
+        voters: ledger.voters.iter().map(|node| view.name(*node)).collect(),
+        lineage: ledger.lineage.clone(),
+        baseline: state.baseline().map(target_status),
+        paused_by: state.pause.as_ref().map(|pause| format!("{} at {}", pause.by, pause.at)),
+        pending: pending(lead, state, view),
+        rollout: rollout.map(|rollout| rollout_status(lead, now, state, view, rollout)),
+        members: members(state, view),
+        differing_files: differing_files(ledger, view),
+        cordoned: state.cordons.iter().map(|node| view.name(*node)).collect(),
+        channel_error: lead.channel_error().to_owned(),
+    }
 }
 
 /// `baton rollout history G`, newest first.
@@ -62,7 +85,109 @@ pub fn history(state: &GroupState) -> Vec<HistoryStatus> {
         .collect()
 }
 
-pub(crate) fn target_status(target: &Target) -> TargetStatus {
+fn rollout_status(
+    lead: &Lead,
+    now: Now,
+    state: &GroupState,
+    view: &View,
+    rollout: &Rollout,
+) -> RolloutStatus {
+    let waiting_for = match rollout.state.has_ended() {
+        true => String::new(),
+        false => lead.waiting_for(now, state, view),
+    };
+    RolloutStatus {
+        id: rollout.id.to_string(),
+        kind: rollout.kind.to_string(),
+        state: rollout.state.to_string(),
+        reason: rollout.reason.to_string(),
+        from: rollout.from.as_ref().map(target_status),
+        to: target_status(&rollout.to),
+        started_at: rollout.started_at.to_string(),
+        updated_at: rollout.updated_at.to_string(),
+        failures: rollout.failures(),
+        max_failures: rollout.policy().max_failures.to_string(),
+        total: rollout.total as usize,
+        passed: rollout.count(TurnState::Passed),
+        waiting_for,
+        members: rollout
+            .turns
+            .iter()
+            .map(|turn| turn_status(lead, now, state, view, rollout, turn))
+            .collect(),
+    }
+}
+
+fn turn_status(
+    lead: &Lead,
+    now: Now,
+    state: &GroupState,
+    view: &View,
+    rollout: &Rollout,
+    turn: &Turn,
+) -> MemberStatus {
+    let reason = match turn.state.is_open() {
+        true => lead.turn_waits_for(now, state, view, rollout, turn),
+        false => turn.reason.to_string(),
+    };
+    MemberStatus {
+        turn: turn.state.to_string(),
+        phase: turn.phase,
+        attempts: turn.attempts,
+        reason,
+        ..member_status(state, view, turn.node)
+    }
+}
+
+fn members(state: &GroupState, view: &View) -> Vec<MemberStatus> {
+    let mut by_name: BTreeMap<(String, NodeId), MemberStatus> = BTreeMap::new();
+    for (node, member) in &view.members {
+        let mut shown = member_status(state, view, *node);
+        shown.reason = member.phase.to_string();
+        by_name.insert((member.name.to_string(), *node), shown);
+    }
+    by_name.into_values().collect()
+}
+
+fn member_status(state: &GroupState, view: &View, node: NodeId) -> MemberStatus {
+    let mut shown = MemberStatus {
+        name: view.name(node),
+        node: node.to_string(),
+        cordoned: state.cordons.contains(&node),
+        health: "unknown".to_owned(),
+        ring: "left".to_owned(),
+        ..MemberStatus::default()
+    };
+    if let Some(member) = view.members.get(&node) {
+        shown.release = member.running.as_ref().map(|t| t.release.to_string()).unwrap_or_default();
+        shown.health = member.health.to_string();
+        shown.health_text = member.health_text.to_string();
+        shown.ring = member.liveness.word().to_owned();
+    }
+    shown
+}
+
+/// Members whose file says something else than the leader's.
+fn differing_files(ledger: &LedgerInfo, view: &View) -> Vec<String> {
+    let reference = ledger.leader.unwrap_or(view.me);
+    let Some(digest) = view.members.get(&reference).map(|member| member.file_digest) else {
+        return Vec::new();
+    };
+    let differs =
+        view.members.values().filter(|m| !m.liveness.is_gone() && m.file_digest != digest);
+    differs.map(|member| member.name.to_string()).collect()
+}
+
+fn pending(lead: &Lead, state: &GroupState, view: &View) -> Option<PendingStatus> {
+    if let Some(next) = &state.next {
+        let reason = "starts when the rollout before it has ended its turns".to_owned();
+        return Some(PendingStatus { release: next.to.to_string(), reason });
+    }
+    let (release, reason) = lead.pending(state, view)?;
+    Some(PendingStatus { release, reason })
+}
+
+fn target_status(target: &Target) -> TargetStatus {
     TargetStatus {
         release: target.release.to_string(),
         config: target.config.number,
@@ -70,6 +195,32 @@ pub(crate) fn target_status(target: &Target) -> TargetStatus {
     }
 }
 
-pub(crate) fn name_of(names: &BTreeMap<NodeId, NodeName>, node: NodeId) -> String {
-    names.get(&node).map_or_else(|| node.to_string(), ToString::to_string)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::World;
+
+    #[test]
+    fn a_status_shows_everybody_and_what_is_waited_for() {
+        let mut world = World::new(3);
+        world.promote(2);
+        world.run_until(|world| world.turn("n2") == TurnState::Monitoring);
+        world.run(2_000);
+        let ledger = LedgerInfo { leader: Some(world.leader), term: 3, ..LedgerInfo::default() };
+        let lead = &world.leads[&world.leader];
+        let shown = status(lead, world.now(), &world.state, &world.view, &ledger);
+        assert_eq!((shown.group.as_str(), shown.leader.as_deref()), ("redis.default", Some("n1")));
+        let rollout = shown.rollout.expect("a rollout");
+        assert_eq!((rollout.state.as_str(), rollout.kind.as_str()), ("running", "update"));
+        assert_eq!((rollout.total, rollout.passed, rollout.max_failures.as_str()), (3, 0, "0"));
+        assert_eq!(rollout.waiting_for, "n2: monitoring, healthy for 2s of 5s");
+        let turns: Vec<_> =
+            rollout.members.iter().map(|m| (m.name.as_str(), m.turn.as_str())).collect();
+        assert_eq!(turns, [("n2", "monitoring"), ("n3", "waiting"), ("n1", "waiting")]);
+        assert_eq!(rollout.members[0].release, "redis/2");
+        assert_eq!(shown.members.len(), 3);
+        world.settle();
+        assert_eq!(history(&world.state)[0].state, "completed");
+        assert_eq!(history(&world.state)[0].passed, 3);
+    }
 }

@@ -129,7 +129,11 @@ impl View {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use baton_types::Release;
+    use baton_types::manifest::HealthTiming;
+    use baton_types::policy::{Policy, Strategy};
+    use baton_types::service::Runner;
+    use baton_types::{Name, Release};
+    use std::time::Duration;
 
     pub(crate) fn target(version: u8) -> Target {
         let id = format!("redis/{version}").parse().expect("a release");
@@ -151,6 +155,38 @@ pub(crate) mod tests {
             in_turn_elsewhere: false,
             file_digest: 0,
         }
+    }
+
+    /// A healthy group on r1, seen by `me`.
+    pub(crate) fn view(names: &[&str], me: &str) -> View {
+        let policy = Policy::default();
+        View {
+            me: node(me),
+            members: names.iter().map(|name| (node(name), member(name))).collect(),
+            settings: ServiceSettings {
+                name: "redis.default".parse().expect("a group"),
+                depot: "file:///srv/depot".to_owned(),
+                release: Name::new("redis").expect("a name"),
+                channel: Name::new("stable").expect("a name"),
+                poll: Duration::from_secs(10),
+                trusted_keys: Vec::new(),
+                strategy: Strategy::Rolling,
+                runner: Runner::Process,
+                expect: 1,
+                run_as: None,
+                keep_releases: 3,
+                env: BTreeMap::new(),
+                health: HealthTiming::default(),
+                update: policy.clone(),
+                rollback: policy,
+                order: 0,
+            },
+        }
+    }
+
+    /// The node of the member called `name`.
+    pub(crate) fn node(name: &str) -> NodeId {
+        NodeId::from_random(name.bytes().fold(0, |id, byte| id << 8 | u128::from(byte)))
     }
 
     #[test]

@@ -4,11 +4,30 @@
 //! for a claim that is committed as *taken*. What is remembered here beside the record (clocks,
 //! repeats, reports, the channel) is volatile, and rebuilt after a failover.
 
+mod advance;
+mod channel;
+mod commands;
+mod draft;
+mod inbox;
+mod notes;
+mod sends;
+mod wait;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use baton_types::{Command, CommandAnswer, CommandId, Moment, NodeId, Now, Release, Text};
-use baton_wire::TurnMessage;
+use baton_types::member::Prepared;
+use baton_types::{
+    Command, CommandAnswer, CommandId, Digest, Moment, NodeId, Now, Release, RolloutId, Text,
+};
+use baton_wire::{TurnId, TurnMessage, TurnStep};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 
+use self::notes::Notes;
+use self::sends::Told;
+use crate::limits::STEP_INPUTS_MAX;
+use crate::rollout::{Rollout, Turn};
 use crate::state::GroupState;
 use crate::view::View;
 
@@ -54,6 +73,9 @@ pub struct Found {
 pub struct ChannelReading {
     /// The depot's id.
     pub depot: Text,
+    /// The channel index's sequence: a target that was promoted at or before it and is not listed
+    /// was demoted.
+    pub sequence: u64,
     /// What is listed, in order of promotion: the last entry is the head.
     pub entries: Vec<ChannelEntry>,
 }
@@ -89,18 +111,87 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Lead {
     settings: LeadSettings,
+    rng: StdRng,
+    notes: Notes,
+    /// How far each member's fetch is, by its own report.
+    prepared: BTreeMap<NodeId, (RolloutId, Digest, Prepared)>,
+    /// Where each member stands in its turn, and since when, by its own report.
+    progress: BTreeMap<NodeId, (TurnId, Reported, Moment)>,
+    /// Outcomes that were heard and are to be acknowledged once committed.
+    owed: BTreeMap<NodeId, TurnId>,
+    /// Claims for turns that nobody was given.
+    unknown: BTreeMap<NodeId, TurnId>,
+    /// What each member was told last, and when.
+    told: BTreeMap<NodeId, (Told, Moment)>,
+    /// Members without what the ledger wants them to have, and since when.
+    strays: BTreeMap<NodeId, Moment>,
+    channel: Option<ChannelReading>,
+    channel_error: Text,
+    channel_asked: Option<Moment>,
+    read_channel: bool,
+}
+
+/// What a member said of its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Reported {
+    step: TurnStep,
+    text: Text,
+    environment: bool,
+}
+
+/// The moment of a step, and the next one at which something falls due.
+#[derive(Debug)]
+struct Alarm {
+    now: Moment,
+    wake: Option<Moment>,
+}
+
+impl Alarm {
+    /// Whether `at` has come; if not, it is remembered as something to wake for.
+    fn is_due(&mut self, at: Moment) -> bool {
+        let due = at <= self.now;
+        if !due {
+            self.at(at);
+        }
+        due
+    }
+
+    /// Something falls due at `at`.
+    fn at(&mut self, at: Moment) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
 }
 
 impl Lead {
-    /// A leader's side that has noted nothing yet.
+    /// A leader's side that has noted nothing yet. `seed` draws rollout ids.
     pub fn new(settings: LeadSettings, me: NodeId, seed: u64) -> Self {
-        let _ = (me, seed);
-        Self { settings }
+        let salt = me.as_bytes().iter().fold(0u64, |salt, b| salt.rotate_left(7) ^ u64::from(*b));
+        Self {
+            settings,
+            rng: StdRng::seed_from_u64(seed ^ salt),
+            notes: Notes::default(),
+            prepared: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            owed: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+            told: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            channel: None,
+            channel_error: Text::default(),
+            channel_asked: None,
+            read_channel: false,
+        }
     }
 
     /// Every voter, at every commit: notes by its own clock when it first held a state.
     pub fn committed(&mut self, now: Now, state: &GroupState) {
-        let _ = (now, state);
+        self.notes.observe(now.moment, state);
+        self.prepared.retain(|_, (id, _, _)| state.rollout.as_deref().is_some_and(|r| r.id == *id));
+        self.progress.retain(|node, (id, _, _)| {
+            state.rollout.as_deref().is_some_and(|rollout| {
+                rollout.turn(*node).is_some_and(|t| t.state.is_open() && rollout.turn_id(t) == *id)
+            })
+        });
     }
 
     /// The leader only, and only while no proposal is in flight: decides. Call it at once after
@@ -112,21 +203,90 @@ impl Lead {
         view: &View,
         inputs: Vec<LeadInput>,
     ) -> Step {
-        let _ = (now, state, view, inputs, self.settings);
-        Step::default()
+        self.notes.observe(now.moment, state);
+        let mut alarm = Alarm { now: now.moment, wake: None };
+        let mut draft = state.clone();
+        let mut answers = Vec::new();
+        for input in inputs.into_iter().take(STEP_INPUTS_MAX) {
+            match input {
+                LeadInput::Command { command, found } => {
+                    let answer = self.command(now, &mut draft, view, &command, found);
+                    answers.push((command.id, answer));
+                    // Each command finds what the one before it came to.
+                    self.advance(now, &mut alarm, &mut draft, view);
+                }
+                LeadInput::Channel(reading) => self.channel_read(now, &mut draft, view, reading),
+                LeadInput::FromMember(node, message) => {
+                    self.heard(now, &mut draft, view, node, message);
+                }
+            }
+        }
+        self.follow_channel(now, &mut draft, view);
+        self.advance(now, &mut alarm, &mut draft, view);
+        if let (Some(new), Some(old)) = (draft.rollout.as_deref_mut(), state.rollout.as_deref())
+            && new != old
+        {
+            new.updated_at = now.wall;
+        }
+        let sends = self.sends(&mut alarm, state, view);
+        let read_channel = self.poll_channel(&mut alarm, view);
+        draft.fit();
+        let next = (draft != *state).then_some(draft);
+        Step { next, answers, sends, read_channel, wake: alarm.wake }
     }
 
-    /// The node is leader no more (or not yet): what only a leader remembers is forgotten.
-    pub fn step_down(&mut self) {}
+    /// The node is leader no more (or not yet): what only a leader remembers is forgotten; the
+    /// notes stay.
+    pub fn step_down(&mut self) {
+        self.prepared.clear();
+        self.progress.clear();
+        self.owed.clear();
+        self.unknown.clear();
+        self.told.clear();
+        self.strays.clear();
+        self.channel = None;
+        self.channel_error = Text::default();
+        self.channel_asked = None;
+        self.read_channel = false;
+    }
 
     /// What the group waits for, on which node, since when, with the last output: one line.
     pub fn waiting_for(&self, now: Now, state: &GroupState, view: &View) -> String {
-        let _ = (now, state, view);
-        String::new()
+        wait::group_waits_for(self, now, state, view)
     }
 
-    /// The long form of [`Lead::waiting_for`], for `explain`.
+    /// What one open turn waits for.
+    pub(crate) fn turn_waits_for(
+        &self,
+        now: Now,
+        state: &GroupState,
+        view: &View,
+        rollout: &Rollout,
+        turn: &Turn,
+    ) -> String {
+        wait::turn_waits_for(self, now, state, view, rollout, turn)
+    }
+
+    /// The long form of [`Lead::waiting_for`], for `explain`: the line, then one per open turn.
     pub fn explain(&self, now: Now, state: &GroupState, view: &View) -> Vec<String> {
-        vec![self.waiting_for(now, state, view)]
+        let mut lines = vec![self.waiting_for(now, state, view)];
+        if let Some(rollout) = state.rollout.as_deref() {
+            let open = rollout.open_turns();
+            lines.extend(open.map(|t| wait::turn_waits_for(self, now, state, view, rollout, t)));
+        }
+        lines.retain(|line| !line.is_empty());
+        if lines.is_empty() {
+            lines.push("nothing: no rollout is under way".to_owned());
+        }
+        lines
+    }
+
+    /// Why the channel could not be read last, if so.
+    pub fn channel_error(&self) -> &str {
+        self.channel_error.as_str()
+    }
+
+    fn fresh_id(&mut self) -> RolloutId {
+        RolloutId::from_random(self.rng.random())
     }
 }

@@ -5,6 +5,7 @@
 //! begun turn is never withdrawn or displaced: it ends with an outcome, which is repeated until
 //! the leader has kept it.
 
+mod clock;
 pub mod file;
 mod message;
 mod prepare;
@@ -15,9 +16,9 @@ use std::time::Duration;
 
 use baton_types::manifest::HookKind;
 use baton_types::{ClaimId, Digest, Moment, NodeId, Now, Target, Text};
-use baton_wire::{TurnMessage, TurnStep};
+use baton_wire::{TurnId, TurnMessage};
+use rand::SeedableRng as _;
 use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
 
 use self::file::{MemberFile, Stage};
 use self::prepare::Prepare;
@@ -154,6 +155,8 @@ pub enum MemberOutput {
 pub struct Member {
     settings: MemberSettings,
     boot: [u8; 16],
+    /// When the daemon started.
+    opened: Moment,
     rng: StdRng,
     file: MemberFile,
     /// What the outputs of the current stage wait for, if anything.
@@ -164,6 +167,10 @@ pub struct Member {
     /// The newest record is not on disk; when to try again.
     unsaved: Option<Moment>,
     claim: Option<Claimed>,
+    /// The turn that was kept last: late repeats of its offer are ignored.
+    kept_turn: Option<TurnId>,
+    /// A withdrawal that is acknowledged once it is on disk.
+    withdrawn: Option<TurnId>,
     prepare: Option<Prepare>,
     /// Consecutive environment faults of this turn.
     faults: u32,
@@ -195,6 +202,8 @@ enum Doing {
     Pausing(Moment),
     /// The *go* for the claim.
     Claiming,
+    /// The reboot that `install` asked for.
+    Rebooting,
     /// The service's next note.
     Service,
 }
@@ -222,6 +231,7 @@ impl Member {
         let mut member = Self {
             settings,
             boot,
+            opened: now.moment,
             rng: StdRng::seed_from_u64(seed ^ salt),
             file,
             doing: Doing::Idle,
@@ -229,6 +239,8 @@ impl Member {
             tokens: 0,
             unsaved: None,
             claim: None,
+            kept_turn: None,
+            withdrawn: None,
             prepare: None,
             faults: 0,
             hook: None,

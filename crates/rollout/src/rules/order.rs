@@ -1,0 +1,88 @@
+//! In which order members take their turns.
+//!
+//! Invariant: the order is a total one and depends only on names, labels and who leads, so it can
+//! be read off before the rollout starts.
+
+use baton_types::NodeId;
+
+use crate::rollout::{Rollout, Turn, TurnState};
+use crate::view::{Liveness, View};
+
+/// Everybody in `view` but those who left: by zone (if the group has zones), by order label, the
+/// leader last, by name.
+pub fn order(view: &View, zones: bool) -> Vec<NodeId> {
+    let mut members: Vec<_> =
+        view.members.iter().filter(|(_, member)| member.liveness != Liveness::Left).collect();
+    members.sort_by_key(|(node, member)| {
+        let zone = member.zone.clone().filter(|_| zones);
+        (zone, member.order, **node == view.me, member.name.clone(), **node)
+    });
+    members.into_iter().map(|(node, _)| *node).collect()
+}
+
+/// The waiting turns of the phase under way in the order in which they are offered: members that
+/// are ill first, since a turn costs them nothing and may heal them.
+pub fn candidates(rollout: &Rollout, view: &View) -> Vec<NodeId> {
+    let waiting = |turn: &&Turn| turn.state == TurnState::Waiting && turn.phase == rollout.phase;
+    let ill =
+        |node: &NodeId| view.members.get(node).is_some_and(|m| m.ever_ran() && !m.is_healthy());
+    let nodes = || rollout.turns.iter().filter(waiting).map(|turn| turn.node);
+    nodes().filter(ill).chain(nodes().filter(|node| !ill(node))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::view;
+    use baton_types::Text;
+    use baton_types::member::Health;
+
+    #[test]
+    fn by_zone_then_label_then_leader_last_then_name() {
+        let check = |zones: bool, change: fn(&mut View), want: &[&str]| {
+            let mut view = view(&["n3", "n1", "n2", "n4"], "n2");
+            change(&mut view);
+            let names: Vec<_> = order(&view, zones).into_iter().map(|n| view.name(n)).collect();
+            assert_eq!(names, want);
+        };
+        check(false, |_| (), &["n1", "n3", "n4", "n2"]);
+        check(
+            false,
+            |v| v.members.values_mut().for_each(|m| m.order = i32::from(m.name.as_str() == "n1")),
+            &["n3", "n4", "n2", "n1"],
+        );
+        check(
+            true,
+            |v| {
+                v.members.values_mut().for_each(|m| {
+                    m.zone = Some(Text::new(if m.name.as_str() == "n4" { "a" } else { "b" }));
+                });
+            },
+            &["n4", "n1", "n3", "n2"],
+        );
+        check(
+            false,
+            |v| {
+                v.members.values_mut().filter(|m| m.name.as_str() == "n3").for_each(|m| {
+                    m.liveness = Liveness::Left;
+                });
+            },
+            &["n1", "n4", "n2"],
+        );
+    }
+
+    #[test]
+    fn ill_members_go_first_and_newcomers_do_not() {
+        let mut view = view(&["n1", "n2", "n3"], "n1");
+        let rollout = crate::rules::start::tests::rollout(&view);
+        for member in view.members.values_mut() {
+            match member.name.as_str() {
+                "n3" => member.health = Health::Critical,
+                "n2" => member.running = None,
+                _ => {}
+            }
+        }
+        let names: Vec<_> = candidates(&rollout, &view).into_iter().map(|n| view.name(n)).collect();
+        assert_eq!(names, ["n3", "n2", "n1"]);
+    }
+}
