@@ -27,7 +27,7 @@ use crate::api::{
 
 /// A request on its way to the node.
 #[derive(Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// What is asked.
     pub what: Question,
     /// Where the answer goes.
@@ -36,7 +36,7 @@ pub struct Asked {
 
 /// What is asked of the daemon.
 #[derive(Debug)]
-pub enum Question {
+pub(crate) enum Question {
     /// Of the node itself.
     Node(Request),
     /// The last lines of a service's output, which the shell keeps; answered as JSON.
@@ -50,13 +50,13 @@ pub enum Question {
 /// Why the socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open the control socket {path}: {cause}")]
-pub struct ControlError {
+pub(crate) struct ControlError {
     path: PathBuf,
     cause: std::io::Error,
 }
 
 /// Opens the socket with mode 0660, for the group `baton` where that exists.
-pub fn listen(path: &Path) -> Result<UnixListener, ControlError> {
+pub(crate) fn listen(path: &Path) -> Result<UnixListener, ControlError> {
     let failed = |cause| ControlError { path: path.to_owned(), cause };
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -89,7 +89,10 @@ pub fn listen(path: &Path) -> Result<UnixListener, ControlError> {
 }
 
 /// Serves until the node is gone.
-pub async fn serve(listener: UnixListener, asked: mpsc::Sender<Asked>) -> std::io::Result<()> {
+pub(crate) async fn serve(
+    listener: UnixListener,
+    asked: mpsc::Sender<Asked>,
+) -> std::io::Result<()> {
     axum::serve(listener, router(asked)).await
 }
 
@@ -154,8 +157,10 @@ async fn with_group(
 }
 
 async fn command(node: Node, body: Bytes) -> Response {
-    with_body(node, &body, |body: CommandBody| {
-        Request::Command { group: body.group, action: body.action, id: body.id.map(|id| id.0) }
+    with_body(node, &body, |body: CommandBody| Request::Command {
+        group: body.group,
+        action: body.action,
+        id: body.id.map(|id| id.0),
     })
     .await
 }
@@ -257,9 +262,7 @@ async fn ask(node: &mpsc::Sender<Asked>, what: Question) -> Response {
 
 fn answer_of(reply: Reply) -> Response {
     match reply {
-        Reply::Json(json) => {
-            ([(header::CONTENT_TYPE, "application/json")], json).into_response()
-        }
+        Reply::Json(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
         Reply::Command { id, answer } => {
             Json(CommandReply { id: CommandIdText(id), answer }).into_response()
         }
@@ -282,7 +285,7 @@ fn error(kind: ErrorKind, error: String) -> Response {
 }
 
 /// The answer with a service's last lines.
-pub fn logs_reply(lines: Vec<String>) -> Reply {
+pub(crate) fn logs_reply(lines: Vec<String>) -> Reply {
     match serde_json::to_string(&LogsReply { lines }) {
         Ok(json) => Reply::Json(json),
         Err(cause) => Reply::Refused { why: Why::State, text: format!("log lines: {cause}") },

@@ -16,7 +16,7 @@ use tracing_subscriber::{EnvFilter, Registry};
 
 /// Where lines go.
 #[derive(Debug)]
-pub struct Journal {
+pub(crate) struct Journal {
     to_journal: bool,
     programs: BTreeMap<GroupName, Dispatch>,
 }
@@ -26,7 +26,7 @@ impl Journal {
     ///
     /// `to_journal` says whether stderr is the journal's stream. `BATON_LOG` chooses what is shown
     /// in the syntax of tracing's `EnvFilter`; the default is `info`.
-    pub fn start(to_journal: bool) -> Self {
+    pub(crate) fn start(to_journal: bool) -> Self {
         let filter =
             EnvFilter::try_from_env("BATON_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
         let journal = if to_journal { journald("baton") } else { None };
@@ -43,7 +43,7 @@ impl Journal {
     }
 
     /// One line of the node.
-    pub fn line(&self, line: &Line) {
+    pub(crate) fn line(&self, line: &Line) {
         macro_rules! write_line {
             ($level:ident) => {
                 tracing::$level!(
@@ -67,7 +67,7 @@ impl Journal {
     }
 
     /// One line that the program of a service printed.
-    pub fn program_line(&mut self, group: &GroupName, release: &str, text: &str) {
+    pub(crate) fn program_line(&mut self, group: &GroupName, release: &str, text: &str) {
         if !self.to_journal {
             let mut stderr = std::io::stderr().lock();
             // Nobody is left to tell when stderr itself is gone.

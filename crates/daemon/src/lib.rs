@@ -1,5 +1,23 @@
 //! The daemon: a thin shell around one `Node`. One task owns it; sockets, timers, children and the
 //! control API hand it events and carry out its effects.
+//!
+//! Invariant: nothing is decided here. What the simulator runs is what runs in production.
 
 pub mod api;
 pub mod client;
+pub mod config_files;
+mod control;
+mod depots;
+mod disk;
+mod http;
+mod identity;
+mod journal;
+mod loaded;
+mod net;
+mod programs;
+mod reload;
+mod run;
+mod seeds;
+mod shell;
+
+pub use run::{RunError, run};

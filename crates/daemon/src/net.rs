@@ -20,12 +20,12 @@ use baton_wire::{Envelope, Message, codec};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{RwLock, mpsc};
 
-pub use counters::{Count, NetCounters};
+pub(crate) use counters::{Count, NetCounters};
 use peer::Peer;
 
 /// The sockets of one daemon.
 #[derive(Debug)]
-pub struct Net {
+pub(crate) struct Net {
     shared: Arc<Shared>,
     peers: BTreeMap<SocketAddr, Peer>,
     counter: AtomicU64,
@@ -44,7 +44,7 @@ struct Shared {
 
 /// Why the sockets could not be opened. Nothing was started.
 #[derive(Debug, thiserror::Error)]
-pub enum NetError {
+pub(crate) enum NetError {
     /// The address is taken, not ours, or not allowed.
     #[error("cannot bind {protocol} {addr}: {cause}")]
     Bind {
@@ -59,7 +59,7 @@ pub enum NetError {
 
 impl Net {
     /// Binds UDP and TCP on `bind` and starts their tasks, which hand packets to `events`.
-    pub async fn open(
+    pub(crate) async fn open(
         bind: SocketAddr,
         sealing: Sealing,
         me: NodeId,
@@ -83,7 +83,7 @@ impl Net {
     }
 
     /// Sends `messages` in one envelope; a loss is no error, the protocols repeat.
-    pub async fn send(&mut self, to: SocketAddr, messages: Vec<Message>, stream: bool) {
+    pub(crate) async fn send(&mut self, to: SocketAddr, messages: Vec<Message>, stream: bool) {
         let counter = self.counter.fetch_add(1, Ordering::Relaxed);
         let envelope =
             Envelope { sender: self.shared.me, boot: self.shared.boot, counter, messages };
@@ -94,17 +94,18 @@ impl Net {
         if !stream && content.len() + OVERHEAD_BYTES <= self.max_packet {
             datagram::send(&self.shared, to, &content).await;
         } else {
-            self.peer(to).send(content, &self.shared.counters);
+            let counters = self.shared.counters.clone();
+            self.peer(to).send(content, &counters);
         }
     }
 
     /// Takes other keys into use, for both directions; open streams go on until they end.
-    pub async fn set_sealing(&self, sealing: Sealing) {
+    pub(crate) async fn set_sealing(&self, sealing: Sealing) {
         *self.shared.sealing.write().await = sealing;
     }
 
     /// What was sent, received and dropped, by reason.
-    pub fn counters(&self) -> NetCounters {
+    pub(crate) fn counters(&self) -> NetCounters {
         self.shared.counters.clone()
     }
 

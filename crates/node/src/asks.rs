@@ -17,8 +17,6 @@ pub(crate) enum Asker {
     Request(u64),
     /// One of several commands of one request; see [`Gatherings`].
     Gathering(u64),
-    /// Nobody: a hint that may be lost.
-    Nobody,
 }
 
 /// One question under way.

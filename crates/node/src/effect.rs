@@ -7,7 +7,7 @@ use std::time::Duration;
 use baton_supervise::Launch;
 
 use baton_types::manifest::{HealthCheck, HookKind, StopSignal};
-use baton_types::{Digest, GroupName, Name, Release, RolloutId, Term, Text};
+use baton_types::{Digest, GroupName, Name, Release, RolloutId, Term, Text, Version};
 use baton_wire::Message;
 
 use crate::request::Reply;
@@ -62,6 +62,8 @@ pub enum Effect {
         name: Name,
         /// The channel.
         channel: Name,
+        /// Versions to look up as well, promoted or not.
+        versions: Vec<Version>,
     },
     /// Keep these unpacked releases of a service, remove its others.
     KeepReleases {

@@ -155,8 +155,8 @@ pub struct ChannelContent {
     pub sequence: u64,
     /// What is promoted in it.
     pub entries: Vec<ChannelEntry>,
-    /// Every release of that name in the depot, promoted or not: for `start --release` and
-    /// `rollback --to`.
+    /// The versions that were to be looked up, as far as they exist; all releases of that name if
+    /// one does not, so that the refusal can list them.
     pub releases: Vec<Release>,
 }
 

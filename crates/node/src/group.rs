@@ -17,14 +17,14 @@ use baton_ledger::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, O
 use baton_rollout::{
     GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings,
 };
-use baton_supervise::{Launch, Service, ServiceTiming};
+use baton_supervise::{Launch, Service, ServiceState, ServiceTiming};
 use baton_types::limits::VOTER_LIMIT;
 use baton_types::manifest::HookKind;
 use baton_types::member::Desired;
 use baton_types::service::ServiceSettings;
 use baton_types::{
     Command, CommandAnswer, CommandId, GroupName, Moment, NodeId, Now, RolloutId, Target, Term,
-    Text,
+    Text, Version,
 };
 use baton_wire::ledger::StateBytes;
 use baton_wire::{LedgerMessage, Message};
@@ -68,6 +68,8 @@ pub(crate) struct Group {
     /// `ReadChannel` commands that wait for it.
     channel_hints: Vec<CommandId>,
     reading_channel: bool,
+    /// Versions that the reading under way looks up.
+    looked_up: Vec<Version>,
     channel_error: String,
     /// Voters to remove, with the commands that ask for it.
     removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
@@ -147,6 +149,7 @@ impl Group {
             starts: Vec::new(),
             channel_hints: Vec::new(),
             reading_channel: false,
+            looked_up: Vec::new(),
             channel_error: String::new(),
             removals: BTreeMap::new(),
             leading: false,
@@ -308,6 +311,26 @@ impl Group {
     /// Whether nothing of the service is meant to run.
     pub(crate) fn wants_stopped(&self) -> bool {
         self.file.desired == Desired::Stopped
+    }
+
+    /// Term and version of the last committed record that was seen since this start.
+    pub(crate) fn place(&self) -> Option<(Term, u64)> {
+        self.heard.then_some((self.term, self.version))
+    }
+
+    /// Content of the last committed record.
+    pub(crate) fn state(&self) -> &GroupState {
+        &self.state
+    }
+
+    /// The member's record.
+    pub(crate) fn member_file(&self) -> &MemberFile {
+        self.member.file()
+    }
+
+    /// The service as its supervision sees it.
+    pub(crate) fn service_state(&self) -> &ServiceState {
+        self.service.status()
     }
 
     /// Whether this node has a vote in the group.

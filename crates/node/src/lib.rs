@@ -16,6 +16,7 @@ pub mod files;
 mod group;
 mod limits;
 mod node;
+pub mod observe;
 pub mod request;
 mod shared;
 
@@ -23,6 +24,7 @@ pub use boot::{Adopted, Boot, FoundFile};
 pub use effect::{Effect, Level, Line};
 pub use event::{ChannelContent, ChannelEntry, DepotFault, Event, Manifests};
 pub use node::Node;
+pub use observe::Observation;
 pub use request::{NodeRef, Reply, Request, Why};
 
 pub use baton_supervise::{CheckResult, ExitKind, HookEnd, HookResult, Launch};

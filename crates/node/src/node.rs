@@ -200,6 +200,10 @@ impl Node {
         self.shared.me
     }
 
+    pub(crate) fn group(&self, name: &GroupName) -> Option<&Group> {
+        self.groups.get(name)
+    }
+
     /// Releases that the services of this node must keep.
     pub fn kept_releases(&self) -> Vec<Digest> {
         let mut kept: Vec<Digest> =

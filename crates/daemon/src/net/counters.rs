@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub(crate) enum Count {
     /// A datagram left.
     DatagramSent,
     /// A stream frame left.
@@ -36,7 +36,7 @@ pub enum Count {
 
 impl Count {
     /// Every count with its name in the metrics.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub(crate) const ALL: [(Self, &'static str); 13] = [
         (Self::DatagramSent, "datagram_sent"),
         (Self::FrameSent, "frame_sent"),
         (Self::DatagramReceived, "datagram_received"),
@@ -55,16 +55,16 @@ impl Count {
 
 /// All counts of one daemon; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct NetCounters(Arc<[AtomicU64; Count::ALL.len()]>);
+pub(crate) struct NetCounters(Arc<[AtomicU64; Count::ALL.len()]>);
 
 impl NetCounters {
     /// One more.
-    pub fn add(&self, count: Count) {
+    pub(crate) fn add(&self, count: Count) {
         self.0[count as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many so far.
-    pub fn get(&self, count: Count) -> u64 {
+    pub(crate) fn get(&self, count: Count) -> u64 {
         self.0[count as usize].load(Ordering::Relaxed)
     }
 }

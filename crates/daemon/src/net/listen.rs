@@ -73,8 +73,8 @@ async fn receive(
         }
         // Grows as bytes arrive, not as the length promises.
         let mut packet = Vec::new();
-        let read = (&mut stream).take(length as u64).read_to_end(&mut packet);
-        timeout(FRAME, read).await.map_err(lost)?.map_err(broken)?;
+        let mut frame = (&mut stream).take(length as u64);
+        timeout(FRAME, frame.read_to_end(&mut packet)).await.map_err(lost)?.map_err(broken)?;
         let context = frame_context(&theirs, &ours, number);
         let opened = shared.sealing.read().await.open(&context, &packet);
         let content = opened.map_err(|_| Count::NotOpened)?;

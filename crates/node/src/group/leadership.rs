@@ -4,6 +4,7 @@
 use baton_rollout::{ChannelEntry, ChannelReading, Found, GroupState, LeadInput, narrate};
 use baton_types::{
     Command, CommandAction, CommandAnswer, CommandId, CommandResult, NodeId, Now, Term, Text,
+    Version,
 };
 use baton_wire::Message;
 use baton_wire::ask::AnswerContent;
@@ -154,6 +155,11 @@ impl Group {
         result: Result<ChannelContent, DepotFault>,
     ) {
         self.reading_channel = false;
+        // A version that was asked for while the reading was under way is not in it.
+        let (starts, later) = std::mem::take(&mut self.starts)
+            .into_iter()
+            .partition(|command| was_looked_up(command, &self.looked_up));
+        self.starts = later;
         let error = result.as_ref().err().map(|fault| fault.text.to_string()).unwrap_or_default();
         if error != self.channel_error && !error.is_empty() {
             let text = format!("channel {} cannot be read: {error}", self.settings.channel);
@@ -166,7 +172,7 @@ impl Group {
         if !self.leading {
             return;
         }
-        for command in std::mem::take(&mut self.starts) {
+        for command in starts {
             let found = Some(find(&command, &result, &self.settings.channel));
             self.inputs.push(LeadInput::Command { command, found });
         }
@@ -182,16 +188,21 @@ impl Group {
         }
         let reading = result.map(reading).map_err(|fault| fault.text);
         self.inputs.push(LeadInput::Channel(reading));
+        if !self.starts.is_empty() {
+            self.read_channel(shared);
+        }
         self.drive_lead(now, shared);
     }
 
     fn read_channel(&mut self, shared: &mut Shared) {
         if !std::mem::replace(&mut self.reading_channel, true) {
+            self.looked_up = self.starts.iter().filter_map(named_version).cloned().collect();
             shared.effects.push(Effect::ReadChannel {
                 group: self.name.clone(),
                 depot: self.settings.depot.clone(),
                 name: self.settings.release.clone(),
                 channel: self.settings.channel.clone(),
+                versions: self.looked_up.clone(),
             });
         }
     }
@@ -205,6 +216,7 @@ impl Group {
         if !ledger.ready || ledger.in_flight {
             return false;
         }
+        self.settle_idle_removals(shared);
         if self.remove_voters(now) {
             return true;
         }
@@ -306,7 +318,7 @@ impl Group {
     }
 
     /// Removals asked for since the last record.
-    pub(super) fn settle_idle_removals(&mut self, shared: &mut Shared) {
+    fn settle_idle_removals(&mut self, shared: &mut Shared) {
         if self.leading
             && !self.removals.is_empty()
             && let Some(record) = self.ledger.view().committed.cloned()
@@ -314,6 +326,17 @@ impl Group {
             self.settle_removals(shared, &record);
         }
     }
+}
+
+fn named_version(command: &Command) -> Option<&Version> {
+    match &command.action {
+        CommandAction::Start { version } => version.as_ref(),
+        _ => None,
+    }
+}
+
+fn was_looked_up(command: &Command, looked_up: &[Version]) -> bool {
+    named_version(command).is_none_or(|version| looked_up.contains(version))
 }
 
 /// What a `start` names, in the channel's content.

@@ -1,0 +1,192 @@
+//! Depot work on blocking threads: fetch, unpack, read a channel.
+//!
+//! Invariant: each service's own trusted keys hold, read anew for each piece of work; the sequence
+//! of a depot's index never falls, over restarts too.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_depot::{Depot, DepotError, DepotUrl, IndexFloor, ReleaseStore, TrustedKeys};
+use baton_node::{ChannelContent, ChannelEntry, DepotFault, Event};
+use baton_platform::DurableFiles;
+use baton_types::manifest::Manifest;
+use baton_types::service::ServiceSettings;
+use baton_types::{Digest, GroupName, Name, Release, ReleaseId, Text, Version};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::disk::describe;
+
+/// The node's releases and depots.
+#[derive(Clone, Debug)]
+pub(crate) struct Depots {
+    store: Arc<ReleaseStore>,
+    files: Arc<DurableFiles>,
+    /// By the depot's URL.
+    floors: Arc<Mutex<BTreeMap<String, IndexFloor>>>,
+    done: UnboundedSender<Event>,
+}
+
+impl Depots {
+    /// Opens what an earlier start left; a damaged list of sequences has been moved aside, and is
+    /// said in `warnings`.
+    pub(crate) fn open(
+        store: ReleaseStore,
+        files: Arc<DurableFiles>,
+        done: UnboundedSender<Event>,
+        warnings: &mut Vec<String>,
+    ) -> Self {
+        let floors = match files.read(FLOORS, 1, FLOORS_MAX_BYTES) {
+            Ok(Some(bytes)) => serde_json::from_slice(&bytes).unwrap_or_else(|cause| {
+                warnings.push(format!("{FLOORS}: {cause}"));
+                BTreeMap::new()
+            }),
+            Ok(None) => BTreeMap::new(),
+            Err(cause) => {
+                warnings.push(describe(&cause));
+                BTreeMap::new()
+            }
+        };
+        Self { store: Arc::new(store), files, floors: Arc::new(Mutex::new(floors)), done }
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &Arc<ReleaseStore> {
+        &self.store
+    }
+
+    /// Fetches and verifies a release.
+    pub(crate) fn fetch(&self, settings: &ServiceSettings, depot: String, release: Release) {
+        let (this, group, keys) =
+            (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
+        self.work(move || {
+            let result = (|| -> Result<Manifest, DepotFault> {
+                let url: DepotUrl = parse(&depot)?;
+                let trusted = TrustedKeys::load(&keys).map_err(fault)?;
+                this.store.fetch(&Depot::open(&url), &trusted, &release).map_err(fault)
+            })();
+            Event::Fetched { group, release, result }
+        });
+    }
+
+    /// Unpacks a fetched release.
+    pub(crate) fn unpack(&self, group: GroupName, release: Release) {
+        let this = self.clone();
+        self.work(move || {
+            let result = this.store.unpack(&release.digest).map(drop).map_err(fault);
+            Event::Unpacked { group, release, result }
+        });
+    }
+
+    /// Reads a channel, and looks `versions` up.
+    pub(crate) fn read_channel(
+        &self,
+        settings: &ServiceSettings,
+        depot: String,
+        name: Name,
+        channel: Name,
+        versions: Vec<Version>,
+    ) {
+        let (this, group, keys) =
+            (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
+        self.work(move || {
+            let result = parse(&depot).and_then(|url| {
+                let trusted = TrustedKeys::load(&keys).map_err(fault)?;
+                this.channel(&trusted, &url, &name, &channel, &versions).map_err(fault)
+            });
+            Event::Channel { group, result }
+        });
+    }
+
+    /// Removes releases that no service needs any more.
+    pub(crate) fn keep(&self, keep: Vec<Digest>) {
+        let store = Arc::clone(&self.store);
+        tokio::task::spawn_blocking(move || match store.collect(&keep) {
+            Ok(removed) if removed.is_empty() => {}
+            Ok(removed) => tracing::debug!("removed old releases: {}", removed.join(", ")),
+            Err(cause) => tracing::warn!("old releases: {}", describe(&cause)),
+        });
+    }
+
+    fn channel(
+        &self,
+        trusted: &TrustedKeys,
+        url: &DepotUrl,
+        name: &Name,
+        channel: &Name,
+        versions: &[Version],
+    ) -> Result<ChannelContent, DepotError> {
+        let depot = Depot::open(url);
+        let url = &url.to_string();
+        let floor = self.floors().get(url).cloned();
+        let read = depot.read_channel(trusted, floor.as_ref(), name, channel)?;
+        self.raise_floor(url, &read.depot_id, read.sequence);
+        let mut releases = Vec::new();
+        for version in versions {
+            let id = ReleaseId { name: name.clone(), version: version.clone() };
+            match depot.find(trusted, &id) {
+                Ok(release) => releases.push(release),
+                Err(cause) if cause.is_environment() => return Err(cause),
+                Err(_) => {
+                    let all = depot.list()?.releases.into_iter().map(|listed| listed.release);
+                    releases = all.filter(|release| release.id.name == *name).collect();
+                    break;
+                }
+            }
+        }
+        let entries = read.entries.into_iter().map(|entry| ChannelEntry {
+            release: entry.release,
+            promotion: entry.promotion,
+            again: entry.again,
+        });
+        Ok(ChannelContent {
+            depot_id: read.depot_id,
+            sequence: read.sequence,
+            entries: entries.collect(),
+            releases,
+        })
+    }
+
+    fn floors(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, IndexFloor>> {
+        self.floors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn raise_floor(&self, url: &str, depot_id: &str, sequence: u64) {
+        let mut floors = self.floors();
+        let floor = IndexFloor { depot_id: depot_id.to_owned(), sequence };
+        if floors.get(url) == Some(&floor) {
+            return;
+        }
+        floors.insert(url.to_owned(), floor);
+        let written = serde_json::to_vec(&*floors)
+            .map_err(|cause| cause.to_string())
+            .and_then(|bytes| self.files.write(FLOORS, 1, &bytes).map_err(|e| describe(&e)));
+        if let Err(cause) = written {
+            tracing::error!("degraded: the depot's sequence is not on disk: {cause}");
+        }
+    }
+
+    fn work(&self, job: impl FnOnce() -> Event + Send + 'static) {
+        let done = self.done.clone();
+        tokio::task::spawn_blocking(move || {
+            // Nobody waits once the daemon stops.
+            done.send(job()).ok();
+        });
+    }
+}
+
+fn parse(url: &str) -> Result<DepotUrl, DepotFault> {
+    url.parse().map_err(|cause: baton_depot::DepotUrlError| DepotFault {
+        environment: false,
+        text: Text::new(&cause.to_string()),
+    })
+}
+
+fn fault(error: DepotError) -> DepotFault {
+    DepotFault { environment: error.is_environment(), text: Text::new(&describe(&error)) }
+}
+
+/// The file with the highest index sequence seen of each depot.
+pub(crate) const FLOORS: &str = "depots";
+
+/// A few hundred bytes for each depot.
+const FLOORS_MAX_BYTES: usize = 256 * 1024;

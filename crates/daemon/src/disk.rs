@@ -1,0 +1,110 @@
+//! The node's durable files: one thread writes them in the order in which they were asked for.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+
+use baton_node::{Event, FoundFile};
+use baton_platform::{DurableError, DurableFiles};
+use baton_types::Text;
+
+/// Hands writes to the thread.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    jobs: mpsc::Sender<Job>,
+}
+
+struct Job {
+    write: u64,
+    file: String,
+    content: Option<Vec<u8>>,
+}
+
+impl Disk {
+    /// Starts the thread; `done` takes its answers.
+    pub(crate) fn start(
+        files: Arc<DurableFiles>,
+        done: tokio::sync::mpsc::UnboundedSender<Event>,
+    ) -> Self {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        std::thread::spawn(move || {
+            for Job { write, file, content } in queue {
+                let result = match content {
+                    Some(content) => files.write(&file, FORMAT, &content),
+                    None => files.remove(&file),
+                };
+                let result = result.map_err(|cause| Text::new(&describe(&cause)));
+                if done.send(Event::Written { write, result }).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { jobs }
+    }
+
+    /// Writes `content` as `file`, or removes it.
+    pub(crate) fn write(&self, write: u64, file: String, content: Option<Vec<u8>>) {
+        // The thread ends only with the daemon.
+        self.jobs.send(Job { write, file, content }).ok();
+    }
+}
+
+/// Reads every file that a node left in `files`. One that is damaged has been moved aside.
+///
+/// # Errors
+///
+/// One that cannot be read, or that a newer version wrote: nothing may be decided without it.
+pub(crate) fn read_all(files: &DurableFiles) -> Result<BTreeMap<String, FoundFile>, DurableError> {
+    let mut found = BTreeMap::new();
+    for name in names(files.dir()) {
+        match files.read(&name, FORMAT, FILE_MAX_BYTES) {
+            Ok(Some(content)) => {
+                found.insert(name, FoundFile::Content(content));
+            }
+            Ok(None) => {}
+            Err(DurableError::Damaged { .. }) => {
+                found.insert(name, FoundFile::Damaged);
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(found)
+}
+
+/// Names of the node's own files in the data directory.
+fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name == "ring" || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|name| !name.contains(".damaged-") && !name.ends_with(".tmp"))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// An error with its causes, on one line.
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        // Many errors quote their cause already.
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// What the node's files begin with; the rest of the folder belongs to others.
+const PREFIXES: [&str; 3] = ["ledger.", "turn.", "service."];
+
+/// Format of the node's files.
+const FORMAT: u16 = 1;
+
+/// The largest file is a ledger's: one record and what was heard of the peers.
+const FILE_MAX_BYTES: usize = 4 * 1024 * 1024;

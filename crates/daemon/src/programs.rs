@@ -1,0 +1,355 @@
+//! Programs, hooks and checks: what the node wants run, by the platform's runner.
+//!
+//! Invariant: the node hears of a program's launch before it hears of its end, and every hook,
+//! check and halt is answered.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_depot::ReleaseStore;
+use baton_node::{CheckResult, Event, ExitKind, HookEnd, HookResult, Launch};
+use baton_platform::{
+    Exit, LaunchRequest, OnceExit, OnceRequest, OnceResult, Runner, RunnerEvent, StopError,
+};
+use baton_supervise::environment::{Surroundings, argv, environment, expand};
+use baton_supervise::verdict;
+use baton_types::manifest::{HealthCheck, HookKind, StopSignal};
+use baton_types::{GroupName, NodeName, Text};
+use tokio::sync::{mpsc::UnboundedSender, oneshot};
+
+use crate::disk::describe;
+
+/// The programs of one node.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    runner: Arc<Runner>,
+    store: Arc<ReleaseStore>,
+    node: NodeName,
+    data_dir: PathBuf,
+    done: UnboundedSender<Event>,
+    /// Processes whose launch the node has heard of.
+    announced: BTreeMap<GroupName, u32>,
+    /// Ends that came before their launch was announced.
+    early: BTreeMap<GroupName, (u32, Exit)>,
+    /// Hooks that can be cancelled.
+    hooks: BTreeMap<(GroupName, u64), oneshot::Sender<()>>,
+    releases: BTreeMap<GroupName, String>,
+}
+
+impl Programs {
+    /// `running` are the processes that were adopted.
+    pub(crate) fn new(
+        runner: Arc<Runner>,
+        store: Arc<ReleaseStore>,
+        node: NodeName,
+        data_dir: &Path,
+        done: UnboundedSender<Event>,
+        running: BTreeMap<GroupName, u32>,
+    ) -> Self {
+        Self {
+            runner,
+            store,
+            node,
+            data_dir: data_dir.to_owned(),
+            done,
+            announced: running,
+            early: BTreeMap::new(),
+            hooks: BTreeMap::new(),
+            releases: BTreeMap::new(),
+        }
+    }
+
+    /// The release whose program last was launched, for the lines that it prints.
+    pub(crate) fn release_of(&self, group: &GroupName) -> &str {
+        self.releases.get(group).map_or("", String::as_str)
+    }
+
+    /// Starts a program.
+    pub(crate) fn launch(&mut self, group: GroupName, run: u64, launch: &Launch) {
+        self.releases.insert(group.clone(), launch.target.release.to_string());
+        let request = self.prepare(&group, launch, true).and_then(|prepared| {
+            let argv = argv(&launch.manifest.run.command, &prepared.env, &prepared.release_dir)
+                .map_err(|cause| cause.to_string())?;
+            Ok(LaunchRequest {
+                group: group.clone(),
+                release: launch.target.release.digest.to_string(),
+                argv,
+                env: prepared.env,
+                cwd: prepared.state_dir,
+                run_as: launch.run_as.clone(),
+                notify: true,
+            })
+        });
+        let (runner, done) = (Arc::clone(&self.runner), self.done.clone());
+        tokio::spawn(async move {
+            let launched = match request {
+                Ok(request) => runner.launch(request).await.map_err(|cause| describe(&cause)),
+                Err(reason) => Err(reason),
+            };
+            let event = match launched {
+                Ok(launched) => Event::Launched { group, run, pid: launched.pid },
+                Err(reason) => Event::LaunchFailed { group, run, reason: Text::new(&reason) },
+            };
+            done.send(event).ok();
+        });
+    }
+
+    /// To be told of every event before the node is: keeps launch and end in order.
+    pub(crate) fn announce(&mut self, event: &Event) -> Option<Event> {
+        let Event::Launched { group, pid, .. } = event else { return None };
+        self.announced.insert(group.clone(), *pid);
+        match self.early.remove(group) {
+            Some((early, exit)) if early == *pid => self.ended(group, *pid, exit),
+            _ => None,
+        }
+    }
+
+    /// What the runner reports, as the node's event; `None` for one that has to wait.
+    pub(crate) fn runner_event(&mut self, event: RunnerEvent) -> Option<Event> {
+        match event {
+            RunnerEvent::Exited { group, pid, exit } => {
+                if self.announced.get(&group) == Some(&pid) {
+                    self.ended(&group, pid, exit)
+                } else {
+                    self.early.insert(group, (pid, exit));
+                    None
+                }
+            }
+            RunnerEvent::Notify { group, ready, status, .. } => {
+                Some(Event::Notified { group, ready, status })
+            }
+            RunnerEvent::Output { .. } => None,
+        }
+    }
+
+    fn ended(&mut self, group: &GroupName, pid: u32, exit: Exit) -> Option<Event> {
+        self.announced.remove(group);
+        let lines = self.runner.last_lines(group, 1).unwrap_or_default();
+        let last_output = Text::last_line(&lines.join("\n"));
+        Some(Event::Exited { group: group.clone(), pid, how: kind(exit), last_output })
+    }
+
+    /// Stops a program and everything that it started.
+    pub(crate) fn halt(&self, group: GroupName, run: u64, signal: StopSignal, timeout: Duration) {
+        let (runner, done) = (Arc::clone(&self.runner), self.done.clone());
+        tokio::spawn(async move {
+            loop {
+                match runner.stop(&group, signal, timeout).await {
+                    Ok(_) => break,
+                    Err(StopError::Starting(_)) => tokio::time::sleep(STARTING).await,
+                    Err(cause) => {
+                        tracing::error!("{cause}");
+                        tokio::time::sleep(UNKILLABLE).await;
+                    }
+                }
+            }
+            done.send(Event::Halted { group, run }).ok();
+        });
+    }
+
+    /// Runs a hook.
+    pub(crate) fn hook(
+        &mut self,
+        group: GroupName,
+        hook: u64,
+        kind: HookKind,
+        launch: &Launch,
+        timeout: Duration,
+    ) {
+        let command = launch.manifest.hooks.get(kind).map(|hook| hook.command.clone());
+        let label = format!("{group} {}", kind.key());
+        let request = self.once(&group, launch, &command.unwrap_or_default(), label, timeout);
+        let (runner, done) = (Arc::clone(&self.runner), self.done.clone());
+        let (cancel, cancelled) = oneshot::channel::<()>();
+        self.hooks.retain(|_, sender| !sender.is_closed());
+        self.hooks.insert((group.clone(), hook), cancel);
+        tokio::spawn(async move {
+            let result = match request {
+                Err(reason) => HookResult { end: HookEnd::NotStarted, text: Text::new(&reason) },
+                Ok(request) => tokio::select! {
+                    result = runner.run_once(request) => hook_result(&result),
+                    Ok(()) = cancelled => {
+                        HookResult { end: HookEnd::Cancelled, text: Text::default() }
+                    }
+                },
+            };
+            done.send(Event::HookDone { group, hook, result }).ok();
+        });
+    }
+
+    /// Kills a hook; it is answered all the same.
+    pub(crate) fn cancel_hook(&mut self, group: GroupName, hook: u64) {
+        if let Some(cancel) = self.hooks.remove(&(group, hook)) {
+            // It may have ended by itself in this very moment.
+            cancel.send(()).ok();
+        }
+    }
+
+    /// Runs a health check.
+    pub(crate) fn check(
+        &self,
+        group: GroupName,
+        check: u64,
+        what: HealthCheck,
+        timeout: Duration,
+        launch: &Launch,
+    ) {
+        let done = self.done.clone();
+        let checking: Result<Checking, String> = match what {
+            HealthCheck::Exec(command) => self
+                .once(&group, launch, &command, format!("{group} health"), timeout)
+                .map(|request| Checking::Exec(Box::new(request))),
+            HealthCheck::Http(url) => self.expanded(&group, launch, &url).map(Checking::Http),
+            HealthCheck::Tcp(addr) => self.expanded(&group, launch, &addr).map(Checking::Tcp),
+        };
+        let runner = Arc::clone(&self.runner);
+        tokio::spawn(async move {
+            let result = match checking {
+                Err(reason) => verdict::not_asked(&Text::new(&reason)),
+                Ok(checking) => checking.run(&runner, timeout).await,
+            };
+            done.send(Event::Checked { group, check, result }).ok();
+        });
+    }
+
+    fn expanded(&self, group: &GroupName, launch: &Launch, text: &str) -> Result<String, String> {
+        let prepared = self.prepare(group, launch, false)?;
+        expand(text, &prepared.env).map_err(|cause| cause.to_string())
+    }
+
+    fn once(
+        &self,
+        group: &GroupName,
+        launch: &Launch,
+        command: &[String],
+        label: String,
+        timeout: Duration,
+    ) -> Result<OnceRequest, String> {
+        let prepared = self.prepare(group, launch, false)?;
+        let argv = argv(command, &prepared.env, &prepared.release_dir)
+            .map_err(|cause| cause.to_string())?;
+        Ok(OnceRequest {
+            label,
+            argv,
+            env: prepared.env,
+            cwd: prepared.state_dir,
+            run_as: launch.run_as.clone(),
+            timeout,
+            output_max_bytes: OUTPUT_MAX_BYTES,
+        })
+    }
+
+    /// Environment and folders of a service; its state folder is made if it is not there.
+    fn prepare(
+        &self,
+        group: &GroupName,
+        launch: &Launch,
+        make_state: bool,
+    ) -> Result<Prepared, String> {
+        let release = &launch.target.release;
+        let release_dir = self
+            .store
+            .path(&release.digest)
+            .ok_or_else(|| format!("{release} is not unpacked on this machine"))?;
+        let state_dir = self.data_dir.join("state").join(group.to_string());
+        if make_state || !state_dir.is_dir() {
+            make_state_dir(&state_dir, launch.run_as.as_deref())?;
+        }
+        let place = Surroundings {
+            node: self.node.clone(),
+            group: group.clone(),
+            release_dir: release_dir.display().to_string(),
+            state_dir: state_dir.display().to_string(),
+            census: census_path(&self.data_dir, group).display().to_string(),
+            // The runner makes the socket and names it to the program itself.
+            notify_socket: None,
+        };
+        let env = environment(launch, &place);
+        Ok(Prepared { env, release_dir: place.release_dir, state_dir })
+    }
+}
+
+struct Prepared {
+    env: BTreeMap<String, String>,
+    release_dir: String,
+    state_dir: PathBuf,
+}
+
+enum Checking {
+    Exec(Box<OnceRequest>),
+    Http(String),
+    Tcp(String),
+}
+
+impl Checking {
+    async fn run(self, runner: &Runner, timeout: Duration) -> CheckResult {
+        let asked = match self {
+            Self::Exec(request) => return exec_verdict(&runner.run_once(*request).await, timeout),
+            Self::Http(url) => baton_platform::http_check(&url, timeout).await,
+            Self::Tcp(addr) => baton_platform::tcp_check(&addr, timeout).await,
+        };
+        let health = match asked.passed {
+            true => baton_types::member::Health::Ok,
+            false => baton_types::member::Health::Critical,
+        };
+        CheckResult { health, text: asked.text }
+    }
+}
+
+fn exec_verdict(result: &OnceResult, timeout: Duration) -> CheckResult {
+    let output = Text::last_line(&result.output);
+    match &result.exit {
+        OnceExit::Ended(exit) => verdict::exec(kind(*exit), &output),
+        OnceExit::TimedOut => verdict::no_answer(timeout),
+        OnceExit::CouldNotStart(reason) => verdict::not_asked(&Text::new(reason)),
+    }
+}
+
+fn hook_result(result: &OnceResult) -> HookResult {
+    let text = Text::last_line(&result.output);
+    match &result.exit {
+        OnceExit::Ended(exit) => HookResult { end: HookEnd::Exited(kind(*exit)), text },
+        OnceExit::TimedOut => HookResult { end: HookEnd::TimedOut, text },
+        OnceExit::CouldNotStart(reason) => {
+            HookResult { end: HookEnd::NotStarted, text: Text::new(reason) }
+        }
+    }
+}
+
+fn kind(exit: Exit) -> ExitKind {
+    match exit {
+        Exit::Code(code) => ExitKind::Code(code),
+        Exit::Signal(signal) => ExitKind::Signal(signal),
+        Exit::Unknown => ExitKind::Unknown,
+    }
+}
+
+/// The state folder of a service belongs to the user that its program runs as.
+fn make_state_dir(dir: &Path, run_as: Option<&str>) -> Result<(), String> {
+    let failed = |cause: std::io::Error| format!("state folder {}: {cause}", dir.display());
+    let fresh = !dir.is_dir();
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let Some(name) = run_as else { return Ok(()) };
+    let user = baton_platform::user::lookup(name).map_err(|cause| describe(&cause))?;
+    let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(dir).map_err(failed)?);
+    if fresh || owner != user.uid {
+        std::os::unix::fs::chown(dir, Some(user.uid), Some(user.gid)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The census file of a service.
+pub(crate) fn census_path(data_dir: &Path, group: &GroupName) -> PathBuf {
+    data_dir.join("census").join(format!("{group}.json"))
+}
+
+/// The end of a hook's or check's output that is looked at for its last line.
+const OUTPUT_MAX_BYTES: usize = 16 * 1024;
+
+/// A launch takes milliseconds.
+const STARTING: Duration = Duration::from_millis(20);
+
+/// A process that SIGKILL does not end hangs in the kernel; that may take minutes.
+const UNKILLABLE: Duration = Duration::from_secs(2);
