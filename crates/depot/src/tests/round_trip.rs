@@ -1,11 +1,14 @@
 //! What is published is what is unpacked.
 
+use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 
 use super::*;
 use crate::PublishOutcome;
+use crate::archive::{Sink, read_archive};
 use crate::error::DepotError;
+use crate::limits::ARCHIVE_LIMITS;
 
 #[test]
 fn a_release_goes_from_directory_to_directory() {
@@ -86,6 +89,49 @@ fn the_same_files_give_the_same_bytes() {
     assert!(matches!(error, DepotError::Conflict { .. }), "{error}");
     assert!(!error.is_environment());
     assert_eq!(world.depot.find(&world.trusted, &id("1")).expect("found"), release);
+}
+
+#[test]
+fn the_manifest_leads_and_the_rest_is_sorted() {
+    #[derive(Default)]
+    struct Paths(Vec<String>);
+    impl Sink for Paths {
+        fn folder(&mut self, path: &str) -> io::Result<()> {
+            self.0.push(format!("{path}/"));
+            Ok(())
+        }
+        fn begin_file(&mut self, path: &str, _: bool) -> io::Result<()> {
+            self.0.push(path.to_owned());
+            Ok(())
+        }
+        fn write(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+        fn end_file(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+        fn symlink(&mut self, path: &str, _: &str) -> io::Result<()> {
+            self.0.push(path.to_owned());
+            Ok(())
+        }
+        fn hard_link(&mut self, path: &str, _: &str) -> io::Result<()> {
+            self.0.push(path.to_owned());
+            Ok(())
+        }
+    }
+    let world = World::new();
+    let dir = world.directory("1", "x");
+    for name in ["z", "aa", "b", "y", "a", "bin/t", "bin-x"] {
+        fs::write(dir.join(name), "").expect("written");
+    }
+    symlink("a", dir.join("c")).expect("linked");
+    let release = world.depot.publish(&dir, &world.key).expect("published").release;
+    let archive = fs::read(world.path("depot").join(archive_path(&release.digest))).expect("read");
+    let mut paths = Paths::default();
+    let size = archive.len() as u64;
+    read_archive(&archive[..], size, ARCHIVE_LIMITS, None, &mut paths).expect("read");
+    let wanted = "release.toml a aa b bin/ bin/server bin/t bin-x c y z";
+    assert_eq!(paths.0.join(" "), wanted);
 }
 
 #[test]
@@ -172,9 +218,14 @@ fn a_store_removes_what_a_crash_left() {
     fs::write(archives.join(".draft-x"), "half").expect("written");
     let draft = world.path("node/releases/unpacked/.draft-y");
     fs::create_dir_all(draft.join("bin")).expect("folders");
+    // A release whose removal was cut off does not look unpacked.
+    let digest = Digest([7; 32]);
+    let half = format!(".draft-app-1-{}", &digest.to_string()[..8]);
+    fs::create_dir(world.path("node/releases/unpacked").join(half)).expect("a folder");
+    assert_eq!(world.store.path(&digest), None);
     // While somebody else works here, drafts are theirs.
     let second = ReleaseStore::open(&world.path("node/releases")).expect("a store");
-    assert_eq!(world.held().len(), 2);
+    assert_eq!(world.held().len(), 3);
     drop(second);
     let World { store, folder, .. } = world;
     drop(store);
