@@ -92,8 +92,12 @@ impl Ledger {
                 }
                 self.receive_vote(now, from, lineage, (file, term, held), probe);
             }
-            LedgerBody::PreVoteAnswer { probe, granted }
-            | LedgerBody::VoteAnswer { probe, granted } => {
+            LedgerBody::PreVoteAnswer { probe, granted } => {
+                self.receive_answer(now, from, file, term, probe, granted);
+            }
+            LedgerBody::VoteAnswer { probe, granted } => {
+                // The header says which term is on the voter's disk: a vote of another is none.
+                let granted = granted && term == self.file.term;
                 self.receive_answer(now, from, file, term, probe, granted);
             }
             LedgerBody::Append { voter, sequence, next, newest: _, committed, record } => {

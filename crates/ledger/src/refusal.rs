@@ -20,6 +20,7 @@ pub(crate) struct Refusal {
     pub(crate) formed: bool,
     pub(crate) durable: bool,
 }
+
 impl Ledger {
     pub(crate) fn send_refusal(&mut self, to: NodeId, lineage: LineageId) {
         let own = self.durable.lineage().or(self.known).filter(|own| *own != lineage);

@@ -4,6 +4,7 @@ mod admission;
 mod bounds;
 mod chaos;
 mod checks;
+mod durability;
 mod election;
 mod flow;
 mod formation;

@@ -1,0 +1,199 @@
+//! Nothing leaves a node before what it rests on is on disk; after a failed write it never does.
+
+use std::time::Duration;
+
+use baton_types::{FileId, LineageId, Moment, Term};
+use baton_wire::ledger::{LedgerBody, LedgerMessage, Mark, Proposal, Record, StateBytes, Voter};
+
+use super::world::{World, ms, node};
+use crate::{Ledger, LedgerFile, LedgerOutput, Opened};
+
+const NOW: Moment = Moment::from_millis(5_000);
+
+fn voter(host: usize) -> Voter {
+    Voter { node: node(host), file: FileId::from_random(host as u128 + 1) }
+}
+
+fn record(term: u64, version: u64) -> Record {
+    Record {
+        lineage: LineageId { members: 3, random: [3; 16] },
+        term: Term(term),
+        version,
+        voters: (0..3).map(voter).collect(),
+        absorbed_by: None,
+        state: StateBytes::default(),
+    }
+}
+
+/// Host 0 of three, with a record of term 1, past its first questions.
+fn follower() -> Ledger {
+    let file = LedgerFile {
+        term: Term(1),
+        voted_for: Some(node(1)),
+        record: Some(record(1, 1)),
+        ..LedgerFile::new(voter(0).file, false)
+    };
+    let settings = World::new(1, 1, 3).settings;
+    let mut ledger = Ledger::open(settings, Opened::File(Box::new(file)), 1, NOW);
+    let answer = from(1, 1, LedgerBody::Recalled { heard: None });
+    ledger.receive(NOW, node(1), answer);
+    ledger.take_outputs();
+    ledger
+}
+
+fn from(host: usize, term: u64, body: LedgerBody) -> LedgerMessage {
+    let held = Mark { term: Term(1), version: 1 };
+    let lineage = Some(record(1, 1).lineage);
+    LedgerMessage { lineage, file: voter(host).file, term: Term(term), held, body }
+}
+
+fn append(term: u64, version: u64) -> LedgerMessage {
+    let record = record(term, version);
+    let body = LedgerBody::Append {
+        voter: voter(0).file,
+        sequence: 1,
+        next: ms(40),
+        newest: record.mark(),
+        committed: None,
+        record: Some(record),
+    };
+    from(1, term, body)
+}
+
+/// What was sent, and the token of the write that was asked for.
+fn split(ledger: &mut Ledger) -> (Vec<LedgerMessage>, Option<u64>) {
+    let mut sent = Vec::new();
+    let mut token = None;
+    for output in ledger.take_outputs() {
+        match output {
+            LedgerOutput::Send { message, .. } => sent.push(message),
+            LedgerOutput::Persist { token: written, .. } => token = Some(written),
+            _ => {}
+        }
+    }
+    (sent, token)
+}
+
+fn check(mut ledger: Ledger, message: LedgerMessage, is_wanted: impl Fn(&LedgerMessage) -> bool) {
+    let sender = match &message.body {
+        LedgerBody::Propose(proposal) => proposal.proposer.node,
+        _ => node(1),
+    };
+    ledger.receive(NOW, sender, message.clone());
+    let (sent, token) = split(&mut ledger);
+    assert!(!sent.iter().any(&is_wanted), "before the write: {sent:?}");
+    ledger.persisted(NOW, token.expect("a write"), false);
+    let (sent, _) = split(&mut ledger);
+    assert!(!sent.iter().any(&is_wanted), "after a failed write: {sent:?}");
+    assert!(ledger.view().degraded);
+    // The sender repeats it; the disk is asked again after a pause.
+    let later = NOW + Duration::from_millis(250);
+    ledger.receive(later, sender, message);
+    ledger.tick(later);
+    let (sent, token) = split(&mut ledger);
+    assert!(!sent.iter().any(&is_wanted), "before the second write: {sent:?}");
+    ledger.persisted(later, token.expect("a write"), true);
+    let (sent, _) = split(&mut ledger);
+    assert!(sent.iter().any(is_wanted), "after the write: {sent:?}");
+    assert!(!ledger.view().degraded);
+}
+
+#[test]
+fn a_vote_waits_for_its_write() {
+    let vote = from(1, 2, LedgerBody::Vote { voter: voter(0).file, probe: 9 });
+    check(follower(), vote, |message| {
+        message.body == LedgerBody::VoteAnswer { probe: 9, granted: true }
+    });
+}
+
+#[test]
+fn an_acknowledgement_waits_for_its_write() {
+    check(follower(), append(2, 2), |message| {
+        matches!(message.body, LedgerBody::AppendAnswer { .. })
+            && message.held == Mark { term: Term(2), version: 2 }
+    });
+}
+
+#[test]
+fn an_acceptance_waits_for_its_write() {
+    let settings = World::new(1, 1, 3).settings;
+    let mut ledger = Ledger::open(settings, Opened::Missing, 1, NOW);
+    let (_, token) = split(&mut ledger);
+    ledger.persisted(NOW, token.expect("the new file"), true);
+    let proposal = Proposal {
+        lineage: record(1, 1).lineage,
+        proposer: voter(1),
+        voters: (0..3).map(node).collect(),
+    };
+    let message = from(1, 1, LedgerBody::Propose(proposal.clone()));
+    check(ledger, message, |message| {
+        message.body == LedgerBody::Accept { lineage: proposal.lineage }
+    });
+}
+
+#[test]
+fn a_vote_of_a_term_that_is_not_on_the_voters_disk_is_none() {
+    let mut ledger = follower();
+    let at = NOW + ms(1_000);
+    ledger.tick(at);
+    let (sent, _) = split(&mut ledger);
+    let probe = sent.iter().find_map(|message| match message.body {
+        LedgerBody::PreVote { probe } => Some(probe),
+        _ => None,
+    });
+    let probe = probe.expect("a question");
+    ledger.receive(at, node(1), from(1, 1, LedgerBody::PreVoteAnswer { probe, granted: true }));
+    let (_, token) = split(&mut ledger);
+    ledger.persisted(at, token.expect("the own vote"), true);
+    let (sent, _) = split(&mut ledger);
+    let probe = sent.iter().find_map(|message| match message.body {
+        LedgerBody::Vote { probe, .. } => Some(probe),
+        _ => None,
+    });
+    let probe = probe.expect("a vote asked");
+    let leads = |ledger: &Ledger| ledger.view().role == crate::Role::Leader;
+    ledger.receive(at, node(1), from(1, 1, LedgerBody::VoteAnswer { probe, granted: true }));
+    assert!(!leads(&ledger));
+    ledger.receive(at, node(1), from(1, 2, LedgerBody::VoteAnswer { probe, granted: true }));
+    assert!(leads(&ledger));
+}
+
+#[test]
+fn one_vote_per_term_and_none_for_an_older_record() {
+    let mut ledger = follower();
+    let ask = |host, term| {
+        let body = LedgerBody::Vote { voter: voter(0).file, probe: host as u64 };
+        from(host, term, body)
+    };
+    let mut older = ask(1, 2);
+    older.held = Mark::default();
+    ledger.receive(NOW, node(1), older);
+    ledger.receive(NOW, node(1), ask(1, 2));
+    ledger.receive(NOW, node(2), ask(2, 2));
+    let (mut sent, token) = split(&mut ledger);
+    ledger.persisted(NOW, token.expect("a write"), true);
+    let (more, token) = split(&mut ledger);
+    sent.extend(more);
+    if let Some(token) = token {
+        ledger.persisted(NOW, token, true);
+        sent.extend(split(&mut ledger).0);
+    }
+    let yes: Vec<_> = sent
+        .iter()
+        .filter(|m| matches!(m.body, LedgerBody::VoteAnswer { granted: true, .. }))
+        .collect();
+    assert_eq!(yes.len(), 1, "{sent:?}");
+    assert_eq!(yes[0].body, LedgerBody::VoteAnswer { probe: 1, granted: true });
+}
+
+#[test]
+fn an_older_record_and_one_of_another_term_are_not_taken() {
+    let mut ledger = follower();
+    ledger.receive(NOW, node(1), append(3, 3));
+    for (term, version) in [(2, 9), (3, 2), (1, 1)] {
+        let mut message = append(term, version);
+        message.term = Term(3);
+        ledger.receive(NOW, node(1), message);
+    }
+    assert_eq!(ledger.view().newest.map(Record::mark), Some(record(3, 3).mark()));
+}
