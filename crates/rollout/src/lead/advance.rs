@@ -27,6 +27,7 @@ impl Lead {
         // One rollout ends and the next begins within one record; more is not possible.
         for _ in 0..2 {
             self.launch_next(now, alarm, draft, view);
+            self.follow_illness(alarm, draft, view);
             follow_members(draft, view);
             self.judge_turns(alarm, draft, view);
             judge_failures(draft, view);
@@ -91,10 +92,30 @@ impl Lead {
         None
     }
 
+    /// Who has been ill for longer than a start may take, and will not heal by itself.
+    fn follow_illness(&mut self, alarm: &mut Alarm, draft: &GroupState, view: &View) {
+        let patience = draft
+            .rollout
+            .as_deref()
+            .map_or(view.settings.update.start_timeout, |r| r.plan.update.start_timeout);
+        let ill = |node: &NodeId| {
+            view.members.get(node).is_some_and(|member| member.ever_ran() && !member.is_healthy())
+        };
+        self.ill.retain(|node, _| ill(node));
+        self.lasting.clear();
+        for node in view.members.keys().filter(|node| ill(node)) {
+            let since = *self.ill.entry(*node).or_insert(alarm.now);
+            if alarm.is_due(since + patience) {
+                self.lasting.insert(*node);
+            }
+        }
+    }
+
     /// Turns that took too long. Only the leader judges that, from its own note.
     fn judge_turns(&mut self, alarm: &mut Alarm, draft: &mut GroupState, view: &View) {
         let Some(rollout) = draft.rollout.as_deref() else { return };
-        let stands = self.notes.stands(rollout);
+        // A state that is not committed yet has no clock yet.
+        let Some(stands) = self.notes.stands(rollout) else { return };
         let mut late = Vec::new();
         for turn in rollout.open_turns() {
             let offered = turn.state == TurnState::Offered;
@@ -103,12 +124,12 @@ impl Lead {
             }
             let opened = Note::Open(rollout.id, turn.phase, turn.node, turn.attempts);
             let Some(since) = self.notes.since(opened) else { continue };
-            // What an operator resumed, or what turned round, is given its time anew.
-            let since = if offered { Some(since).max(stands) } else { Some(since) };
-            let Some(since) = since else { continue };
+            // What was paused, resumed or turned round since is given its time anew.
+            let since = since.max(stands);
             let timeout = rollout.policy().turn_timeout.max(rollout.plan.update.turn_timeout);
             if alarm.is_due(since + timeout + self.settings.claim_window) {
-                let withdrawn = super::sends::must_withdraw(draft, rollout, view, turn);
+                let withdrawn =
+                    super::sends::must_withdraw(draft, rollout, view, turn, &self.lasting);
                 late.push((turn.node, offered && withdrawn, timeout));
             }
         }
@@ -237,7 +258,7 @@ impl Lead {
                 return;
             }
         }
-        for node in order::candidates(rollout, view) {
+        for node in order::candidates(rollout, view, &self.lasting) {
             let Some(rollout) = draft.rollout.as_deref() else { return };
             let blocked = !in_wave(rollout)
                 || other_zone_is_open(rollout, view, node)

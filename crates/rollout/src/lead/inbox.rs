@@ -102,7 +102,7 @@ impl Lead {
         let may_take = match turn.state {
             TurnState::Offered => {
                 rollout.state.offers()
-                    && !must_withdraw(draft, rollout, view, turn)
+                    && !must_withdraw(draft, rollout, view, turn, &self.lasting)
                     && budget::blocker(draft, rollout, view, node).is_none()
             }
             // Not begun, or it would not claim: the new id replaces the old one.

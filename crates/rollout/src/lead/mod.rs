@@ -13,7 +13,7 @@ mod notes;
 mod sends;
 mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_types::member::Prepared;
@@ -125,6 +125,9 @@ pub struct Lead {
     told: BTreeMap<NodeId, (Told, Moment)>,
     /// Members without what the ledger wants them to have, and since when.
     strays: BTreeMap<NodeId, Moment>,
+    /// Members that are not healthy, since when, and which of them for long.
+    ill: BTreeMap<NodeId, Moment>,
+    lasting: BTreeSet<NodeId>,
     channel: Option<ChannelReading>,
     channel_error: Text,
     channel_asked: Option<Moment>,
@@ -176,6 +179,8 @@ impl Lead {
             unknown: BTreeMap::new(),
             told: BTreeMap::new(),
             strays: BTreeMap::new(),
+            ill: BTreeMap::new(),
+            lasting: BTreeSet::new(),
             channel: None,
             channel_error: Text::default(),
             channel_asked: None,
@@ -195,7 +200,7 @@ impl Lead {
     }
 
     /// The leader only, and only while no proposal is in flight: decides. Call it at once after
-    /// each commit, when something came in, and at [`Step::wake`].
+    /// each commit, when something came in, when the view changed, and at [`Step::wake`].
     pub fn step(
         &mut self,
         now: Now,
@@ -244,6 +249,8 @@ impl Lead {
         self.unknown.clear();
         self.told.clear();
         self.strays.clear();
+        self.ill.clear();
+        self.lasting.clear();
         self.channel = None;
         self.channel_error = Text::default();
         self.channel_asked = None;

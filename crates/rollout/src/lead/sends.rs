@@ -3,6 +3,8 @@
 //! Invariant: a *go* names the claim with which the turn is committed as *taken*; a turn that is
 //! to be withdrawn is told nothing else.
 
+use std::collections::BTreeSet;
+
 use baton_types::member::Prepared;
 use baton_types::{ClaimId, NodeId};
 use baton_wire::{Terms, TurnId, TurnMessage, TurnStep};
@@ -108,7 +110,7 @@ impl Lead {
                 };
                 Some((Told::Prepare(rollout.id), message, prepared.is_none()))
             }
-            TurnState::Offered if must_withdraw(state, rollout, view, turn) => {
+            TurnState::Offered if must_withdraw(state, rollout, view, turn, &self.lasting) => {
                 Some((Told::Withdraw(id), TurnMessage::Withdraw { turn: id }, true))
             }
             TurnState::Offered => {
@@ -132,22 +134,31 @@ pub(super) fn must_withdraw(
     rollout: &Rollout,
     view: &View,
     turn: &Turn,
+    lasting: &BTreeSet<NodeId>,
 ) -> bool {
     if turn.state != TurnState::Offered {
         return false;
     }
     let turned = rollout.ending.is_some() || turn.phase < rollout.phase;
-    turned || state.cordons.contains(&turn.node) || gives_way(state, rollout, view, turn)
+    turned || state.cordons.contains(&turn.node) || gives_way(state, rollout, view, turn, lasting)
 }
 
 /// A healthy member that may not be taken because another one is ill gives its place to that one,
 /// if a turn may heal it.
-fn gives_way(state: &GroupState, rollout: &Rollout, view: &View, turn: &Turn) -> bool {
+fn gives_way(
+    state: &GroupState,
+    rollout: &Rollout,
+    view: &View,
+    turn: &Turn,
+    lasting: &BTreeSet<NodeId>,
+) -> bool {
     let healthy = |node: NodeId| view.members.get(&node).is_some_and(|member| member.is_healthy());
     if !rollout.state.offers() || !healthy(turn.node) {
         return false;
     }
-    let Some(first) = order::candidates(rollout, view).first().copied() else { return false };
+    let Some(first) = order::candidates(rollout, view, lasting).first().copied() else {
+        return false;
+    };
     let ill = view.members.get(&first).is_some_and(|m| {
         m.liveness == Liveness::Alive && m.ever_ran() && !m.is_healthy() && !m.in_turn_elsewhere
     });

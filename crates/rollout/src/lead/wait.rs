@@ -70,12 +70,20 @@ pub(super) fn rollout_waits_for(
             view.group()
         );
     }
-    let first = order::candidates(rollout, view).into_iter().next();
-    let Some(node) = first else { return "the end to be committed".to_owned() };
+    let first = order::candidates(rollout, view, &lead.lasting).into_iter().next();
+    let waiting = rollout.turns.iter().find(|turn| turn.state == TurnState::Waiting);
+    let Some(node) = first.or(waiting.map(|turn| turn.node)) else {
+        return "the end to be committed".to_owned();
+    };
     let since = lead.notes.progress(rollout).map(|at| ago(now, at)).unwrap_or_default();
-    match budget::blocker(state, rollout, view, node) {
-        Some(blocker) => format!("{blocker}; {} waits for its turn{since}", view.name(node)),
-        None => format!("the next turn, of {}{since}", view.name(node)),
+    match (budget::blocker(state, rollout, view, node), view.members.get(&node)) {
+        (Some(blocker), _) => {
+            format!("{blocker}; {} waits for its turn{since}", view.name(node))
+        }
+        (None, Some(member)) if first.is_none() => {
+            format!("{} {}; it is given time to heal{since}", member.name, member.complaint())
+        }
+        _ => format!("the next turn, of {}{since}", view.name(node)),
     }
 }
 

@@ -3,6 +3,8 @@
 //! Invariant: the order is a total one and depends only on names, labels and who leads, so it can
 //! be read off before the rollout starts.
 
+use std::collections::BTreeSet;
+
 use baton_types::NodeId;
 
 use crate::rollout::{Rollout, Turn, TurnState};
@@ -20,20 +22,30 @@ pub fn order(view: &View, zones: bool) -> Vec<NodeId> {
     members.into_iter().map(|(node, _)| *node).collect()
 }
 
-/// The waiting turns of the phase under way in the order in which they are offered: members that
-/// are ill first, since a turn costs them nothing and may heal them.
-pub fn candidates(rollout: &Rollout, view: &View) -> Vec<NodeId> {
+/// The waiting turns of the phase under way in the order in which they are offered: members in
+/// `lasting` illness first, since a turn costs them nothing and may heal them. A member that fell
+/// ill just now is left out: it restarts the release that it has, and is given time to heal.
+pub fn candidates(rollout: &Rollout, view: &View, lasting: &BTreeSet<NodeId>) -> Vec<NodeId> {
     let waiting = |turn: &&Turn| turn.state == TurnState::Waiting && turn.phase == rollout.phase;
-    let ill =
-        |node: &NodeId| view.members.get(node).is_some_and(|m| m.ever_ran() && !m.is_healthy());
-    let nodes = || rollout.turns.iter().filter(waiting).map(|turn| turn.node);
-    nodes().filter(ill).chain(nodes().filter(|node| !ill(node))).collect()
+    let ill = |turn: &&Turn| {
+        view.members.get(&turn.node).is_some_and(|m| m.ever_ran() && !m.is_healthy())
+    };
+    // Who had a turn, or goes back, or was never well, is not expected to heal by itself.
+    let lasts = |turn: &&Turn| {
+        turn.attempts > 0
+            || rollout.phase >= 2
+            || rollout.is_first()
+            || lasting.contains(&turn.node)
+    };
+    let first = rollout.turns.iter().filter(waiting).filter(ill).filter(lasts);
+    let rest = rollout.turns.iter().filter(waiting).filter(|turn| !ill(turn));
+    first.chain(rest).map(|turn| turn.node).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::tests::view;
+    use crate::view::tests::{node, view};
     use baton_types::Text;
     use baton_types::member::Health;
 
@@ -82,7 +94,11 @@ mod tests {
                 _ => {}
             }
         }
-        let names: Vec<_> = candidates(&rollout, &view).into_iter().map(|n| view.name(n)).collect();
-        assert_eq!(names, ["n3", "n2", "n1"]);
+        let names = |lasting: &[&str]| -> Vec<String> {
+            let lasting = lasting.iter().map(|name| node(name)).collect();
+            candidates(&rollout, &view, &lasting).into_iter().map(|n| view.name(n)).collect()
+        };
+        assert_eq!(names(&["n3"]), ["n3", "n2", "n1"]);
+        assert_eq!(names(&[]), ["n2", "n1"], "it may heal by itself");
     }
 }

@@ -291,6 +291,7 @@ impl World {
         let hosts = self.hosts.values().filter_map(Host::next_event).min();
         let next = [self.wake, wire, hosts].into_iter().flatten().min();
         let step = match next {
+            _ if !self.inputs.is_empty() => 1,
             Some(next) if next > now => (next.since(now).as_micros() as u64).div_ceil(1_000),
             Some(_) => 1,
             None => at_most,

@@ -8,7 +8,7 @@ use crate::rollout::RolloutState::{
     Completed, CompletedWithExceptions, Paused, Preparing, RollbackPaused, RolledBack,
 };
 use crate::rollout::TurnState::{Failed, Passed, Skipped, Waiting};
-use crate::view::tests::node;
+use crate::view::tests::{node, target};
 
 fn all_break(world: &mut World, version: u8) {
     for host in world.hosts.values_mut() {
@@ -175,8 +175,9 @@ fn s30_a_waiting_member_crashes() {
     let now = world.now();
     world.host("n5").behave(1, |behavior| behavior.healthy_after = Some(4_000));
     world.host("n5").crash(now);
-    world.run(100);
-    assert_eq!(world.on(2), 1);
+    world.run(3_900);
+    assert_eq!((world.on(2), world.host("n5").running.clone()), (1, Some(target(1))));
+    assert!(world.waits_for().contains("n5 is critical"), "{}", world.waits_for());
     assert_eq!(world.settle(), Completed);
     assert_eq!(world.on(2), 5);
 }
@@ -187,11 +188,12 @@ fn s31_the_ill_one_goes_first() {
     let now = world.now();
     world.host("n4").behave(1, |behavior| behavior.healthy_after = None);
     world.host("n4").crash(now);
-    world.run(3_000);
+    world.run(6_000);
     reset(&mut world);
     world.promote(2);
+    world.run(1_000);
+    assert_eq!(world.checks.touched, [node("n4")], "at once: {}", world.waits_for());
     assert_eq!(world.settle(), Completed);
-    assert_eq!(world.checks.touched.first(), Some(&node("n4")));
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn s17_pause_while_offered() {
     assert_eq!((world.turn("n2"), world.on(2)), (Offered, 0));
     assert!(world.rollout().turns.iter().filter(|turn| turn.state != Waiting).count() == 1);
     done(&mut world, CommandAction::Resume);
-    assert_eq!(world.settle(), Completed);
+    assert_eq!(world.settle(), Completed, "{}", world.waits_for());
 }
 
 #[test]
