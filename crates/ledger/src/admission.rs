@@ -125,7 +125,7 @@ impl Ledger {
                 && lead.asking.get(&voter.node).is_some_and(|(file, _)| *file != voter.file)
         });
         if let Some(lost) = lost.copied() {
-            if answering(Some(lost.node)) >= majority(voters.len() - 1, 0) {
+            if answering(Some(lost.node)) >= majority(voters.len() - 1) {
                 self.begin(now, "removed, because its ledger file is gone", lost.node, None);
                 if let Some(lead) = &mut self.lead {
                     lead.returning.insert(lost.node);
@@ -142,7 +142,7 @@ impl Ledger {
         if let Some((node, (file, _))) = comes
             && voters.len() < limit
             && (count == voters.len()
-                || (lead.returning.contains(node) && count + 1 >= majority(voters.len() + 1, 0)))
+                || (lead.returning.contains(node) && count + 1 >= majority(voters.len() + 1)))
         {
             let voter = Voter { node: *node, file: *file };
             self.begin(now, "added", voter.node, Some(voter));

@@ -20,8 +20,6 @@ pub(crate) struct Stand {
     probe: u64,
     step: Step,
     yes: BTreeSet<NodeId>,
-    /// Voters whose file is gone for good: their nodes answered this very question from another.
-    lost: BTreeSet<NodeId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +45,7 @@ impl Ledger {
         self.follow = None;
         self.election_at = self.next_attempt(now);
         let probe = self.rng.random();
-        self.stand =
-            Some(Stand { probe, step: Step::Asking, yes: BTreeSet::new(), lost: BTreeSet::new() });
+        self.stand = Some(Stand { probe, step: Step::Asking, yes: BTreeSet::new() });
         for voter in self.other_voters() {
             self.send(voter.node, LedgerBody::PreVote { probe });
         }
@@ -92,20 +89,18 @@ impl Ledger {
             return;
         }
         let Some(stand) = self.stand.as_mut().filter(|stand| stand.probe == probe) else { return };
-        if !is_listed {
-            stand.lost.insert(from);
-        } else if granted {
+        if is_listed && granted {
             stand.yes.insert(from);
         }
-        let (step, yes, lost) = (stand.step, stand.yes.len(), stand.lost.clone());
-        if step == Step::Writing || yes < majority(self.file.voters().len(), lost.len()) {
+        let (step, yes) = (stand.step, stand.yes.len());
+        if step == Step::Writing || yes < majority(self.file.voters().len()) {
             return;
         }
         if step == Step::Asking {
             self.vote_for_itself(now);
         } else {
             self.stand = None;
-            self.start_leading(now, lost);
+            self.start_leading(now);
         }
     }
 

@@ -117,7 +117,7 @@ impl Ledger {
     pub(crate) fn formation_settle(&mut self, now: Moment) {
         if self.forming.founding && self.is_durable() && self.durable.mark() == FIRST {
             self.forming.founding = false;
-            self.take_lead(now, BTreeSet::new());
+            self.take_lead(now);
         }
         let Some(accepted) = self.durable.formation.accepted.clone() else { return };
         let is_current = self.file.formation.accepted.as_ref() == Some(&accepted)

@@ -32,8 +32,6 @@ pub(crate) struct Lead {
     pub(crate) asking: BTreeMap<NodeId, (FileId, Moment)>,
     /// Nodes that were voters until their file was gone.
     pub(crate) returning: BTreeSet<NodeId>,
-    /// Voters whose file is gone for good.
-    pub(crate) lost: BTreeSet<NodeId>,
 }
 
 /// What a leader knows of one voter.
@@ -59,11 +57,10 @@ impl Peer {
     }
 }
 
-/// How many of `voters` decide. One that lost its file for good can never answer again, so of an
-/// even number half is enough then: any two such halves among those left, and any half and any
-/// former majority, still have a voter in common.
-pub(crate) const fn majority(voters: usize, lost: usize) -> usize {
-    if voters.is_multiple_of(2) && lost > 0 && voters > 0 { voters / 2 } else { voters / 2 + 1 }
+/// How many of `voters` decide. No exception for voters that lost their files: a half that does not
+/// know of a later change of the voters could otherwise decide beside the majority that made it.
+pub(crate) const fn majority(voters: usize) -> usize {
+    voters / 2 + 1
 }
 
 impl Lead {

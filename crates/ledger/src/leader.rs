@@ -16,17 +16,17 @@ use crate::view::{LedgerOutput, NotNow};
 
 impl Ledger {
     /// Leads the own term from now on: writes the found record anew, unchanged.
-    pub(crate) fn start_leading(&mut self, now: Moment, lost: BTreeSet<NodeId>) {
+    pub(crate) fn start_leading(&mut self, now: Moment) {
         let term = self.file.term;
         if let Some(record) = &mut self.change().record {
             record.term = term;
             record.version = record.version.saturating_add(1);
         }
-        self.take_lead(now, lost);
+        self.take_lead(now);
     }
 
     /// Leads the own term with the record as it is.
-    pub(crate) fn take_lead(&mut self, now: Moment, lost: BTreeSet<NodeId>) {
+    pub(crate) fn take_lead(&mut self, now: Moment) {
         self.follow = None;
         self.stand = None;
         self.lead = Some(Lead {
@@ -41,7 +41,6 @@ impl Ledger {
             kept_out: BTreeSet::new(),
             asking: BTreeMap::new(),
             returning: BTreeSet::new(),
-            lost,
         });
         self.beat(now);
     }
@@ -123,7 +122,7 @@ impl Ledger {
                 .get(&voter.node)
                 .is_some_and(|peer| peer.file == Some(voter.file) && peer.held == newest),
         };
-        if voters.iter().filter(holds).count() < majority(voters.len(), self.lost_voters(lead)) {
+        if voters.iter().filter(holds).count() < majority(voters.len()) {
             return;
         }
         self.commit(now, newest);
@@ -208,16 +207,11 @@ impl Ledger {
             })
             .collect();
         contacts.sort_unstable_by(|a, b| b.cmp(a));
-        let needed = majority(contacts.len(), self.lost_voters(lead));
+        let needed = majority(contacts.len());
         match contacts.get(needed.saturating_sub(1)) {
             Some(contact) => *contact + self.patience(),
             None => lead.since,
         }
-    }
-
-    /// How many voters of the newest record lost the file under which they are listed.
-    fn lost_voters(&self, lead: &Lead) -> usize {
-        self.file.voters().iter().filter(|voter| lead.lost.contains(&voter.node)).count()
     }
 
     fn commit(&mut self, now: Moment, newest: Mark) {
@@ -228,7 +222,6 @@ impl Ledger {
         let term = lead.term;
         lead.asking
             .retain(|node, (file, _)| !record.voters.contains(&Voter { node: *node, file: *file }));
-        lead.lost.retain(|node| record.voters.iter().any(|voter| voter.node == *node));
         let stays = record.voters.contains(&me);
         self.committed = Some(record.clone());
         self.told = Some(newest);

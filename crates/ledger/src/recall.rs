@@ -50,7 +50,7 @@ impl Ledger {
         if !self.file.voters().iter().any(|voter| voter.node == from) {
             return;
         }
-        let needed = majority(self.file.voters().len(), 0);
+        let needed = majority(self.file.voters().len());
         let Some(recall) = &mut self.recall else { return };
         recall.answered.insert(from);
         let is_enough = recall.answered.len() + 1 >= needed;

@@ -73,7 +73,7 @@ impl Ledger {
                 && self.durable.has_refused(refusal.lineage)
                 && !self.forming.refusals.contains(&self.settings.me),
         );
-        if self.forming.refusals.len() + mine + majority(voters, 0) > voters {
+        if self.forming.refusals.len() + mine + majority(voters) > voters {
             self.let_go(now, refusal);
         }
     }

@@ -108,21 +108,43 @@ fn an_older_copy_of_a_file_is_given_up() {
 }
 
 #[test]
-fn a_group_of_two_survives_a_lost_file_of_either() {
-    for of_leader in [false, true] {
+fn a_group_of_two_that_lost_a_file_waits_and_forms_nothing() {
+    for (of_leader, lost) in [(false, Disk::Nothing), (true, Disk::Nothing), (false, Disk::Damaged)]
+    {
         let mut world = World::formed(6, 2);
         commit(&mut world, 1);
         let leader = world.leader().expect("a leader");
         let victim = if of_leader { leader } else { 1 - leader };
+        let copy = world.hosts[victim].disk.clone();
         world.crash(victim);
-        world.hosts[victim].disk = Disk::Nothing;
+        world.hosts[victim].disk = lost;
         world.run(ms(3_000));
-        assert_eq!(world.leader(), None, "alone nobody knows that the other's file is gone");
         world.boot(victim);
-        world.run_until("readmission", ms(10_000), |world| all_vote(world, 2));
+        // One voter is no majority of two. The checks refuse a second lineage.
+        world.run(ms(20_000));
+        assert_eq!(world.leader(), None);
+        assert!(!world.ledger(victim).view().quorum);
+        assert!(!world.ledger(1 - victim).view().quorum);
+        // The file turns up again.
+        world.crash(victim);
+        world.hosts[victim].disk = copy;
+        world.boot(victim);
+        world.run_until("a leader", ms(5_000), |world| world.leader().is_some());
         commit(&mut world, 2);
         assert_eq!(world.checks.newest.as_ref().expect("one").state.as_slice(), [1, 2]);
     }
+}
+
+#[test]
+fn a_leader_of_two_lets_the_other_in_again_while_it_still_leads() {
+    let mut world = World::formed(6, 2);
+    commit(&mut world, 1);
+    let leader = world.leader().expect("a leader");
+    world.crash(1 - leader);
+    world.hosts[1 - leader].disk = Disk::Nothing;
+    world.boot(1 - leader);
+    world.run_until("readmission", ms(10_000), |world| all_vote(world, 2));
+    commit(&mut world, 2);
 }
 
 #[test]
