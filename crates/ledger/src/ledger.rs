@@ -191,8 +191,10 @@ impl Ledger {
     /// Tells whether a turn is open: a leader without one sends heartbeats at a quarter of the
     /// rate.
     pub fn set_busy(&mut self, now: Moment, open_turn: bool) {
-        self.open_turn = open_turn;
-        self.tick(now);
+        if self.open_turn != open_turn {
+            self.open_turn = open_turn;
+            self.tick(now);
+        }
     }
 
     /// What is to be done, in order. Call it after every other call.

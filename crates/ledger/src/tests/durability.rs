@@ -6,7 +6,7 @@ use baton_types::{FileId, LineageId, Moment, Term};
 use baton_wire::ledger::{LedgerBody, LedgerMessage, Mark, Proposal, Record, StateBytes, Voter};
 
 use super::world::{World, ms, node};
-use crate::{Ledger, LedgerFile, LedgerOutput, Opened};
+use crate::{Ledger, LedgerFile, LedgerOutput, Liveness, Opened, Seen};
 
 const NOW: Moment = Moment::from_millis(5_000);
 
@@ -196,4 +196,66 @@ fn an_older_record_and_one_of_another_term_are_not_taken() {
         ledger.receive(NOW, node(1), message);
     }
     assert_eq!(ledger.view().newest.map(Record::mark), Some(record(3, 3).mark()));
+}
+
+#[test]
+fn the_first_record_waits_for_its_write() {
+    let settings = World::new(1, 1, 3).settings;
+    let mut ledger = Ledger::open(settings, Opened::Missing, 1, NOW);
+    let (_, token) = split(&mut ledger);
+    ledger.persisted(NOW, token.expect("the new file"), true);
+    let seen = |host| Seen {
+        node: node(host),
+        liveness: Liveness::Alive,
+        lineage: None,
+        leader: None,
+        heard_of_me: None,
+    };
+    ledger.see(NOW, &[seen(0), seen(1), seen(2)]);
+    assert_eq!(split(&mut ledger), (vec![], None), "the view is not still yet");
+    let at = NOW + ms(300);
+    assert_eq!(ledger.next_tick(), at);
+    ledger.tick(at);
+    let (sent, token) = split(&mut ledger);
+    assert_eq!(sent, vec![], "the proposal is not on disk");
+    ledger.persisted(at, token.expect("the proposal"), true);
+    let (sent, _) = split(&mut ledger);
+    assert_eq!(sent.len(), 2);
+    let LedgerBody::Propose(proposal) = sent[0].body.clone() else { panic!("{sent:?}") };
+    for host in [1, 2] {
+        let mut accept = from(host, 1, LedgerBody::Accept { lineage: proposal.lineage });
+        accept.lineage = Some(proposal.lineage);
+        ledger.receive(at, node(host), accept);
+    }
+    let (sent, token) = split(&mut ledger);
+    assert_eq!(sent, vec![], "the first record is not on disk");
+    ledger.persisted(at, token.expect("the first record"), true);
+    let (sent, _) = split(&mut ledger);
+    assert_eq!(sent.len(), 2);
+    assert!(sent.iter().all(|m| matches!(m.body, LedgerBody::Append { record: Some(_), .. })));
+}
+
+#[test]
+fn a_commitment_is_told_when_the_record_is_on_disk() {
+    let mut ledger = follower();
+    let mut message = append(2, 2);
+    if let LedgerBody::Append { committed, newest, .. } = &mut message.body {
+        *committed = Some(*newest);
+    }
+    let commits = |ledger: &mut Ledger| {
+        let outputs = ledger.take_outputs();
+        let token = outputs.iter().find_map(|output| match output {
+            LedgerOutput::Persist { token, .. } => Some(*token),
+            _ => None,
+        });
+        let is_commit = |output: &&LedgerOutput| matches!(output, LedgerOutput::Committed(_));
+        (outputs.iter().filter(is_commit).count(), token)
+    };
+    ledger.receive(NOW, node(1), message.clone());
+    let (count, token) = commits(&mut ledger);
+    assert_eq!(count, 0);
+    ledger.persisted(NOW, token.expect("a write"), true);
+    assert_eq!(commits(&mut ledger).0, 1);
+    ledger.receive(NOW, node(1), message);
+    assert_eq!(commits(&mut ledger).0, 0, "once");
 }
