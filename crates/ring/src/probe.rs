@@ -92,6 +92,13 @@ impl Ring {
         self.prober.order.push(node);
     }
 
+    /// Makes `node` the last one of the round.
+    #[cfg(test)]
+    pub(crate) fn probe_last(&mut self, node: NodeId) {
+        self.prober.order = self.members.iter().map(|m| m.node).filter(|n| *n != node).collect();
+        self.prober.order.insert(0, node);
+    }
+
     pub(crate) fn tick_probe(&mut self, now: Moment) {
         let waiting = self.prober.current.as_mut().filter(|probe| !probe.answered);
         if let Some(probe) = waiting

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use baton_types::Profile;
 
+use baton_wire::RingMessage;
+
 use super::net::Net;
 use crate::MemberState;
 
@@ -96,6 +98,56 @@ fn a_node_that_was_suspended_accuses_nobody() {
         for at in [0, 1, 3, 4, 5] {
             assert!(!net.was_reported(at, MemberState::Suspect), "n{at} was accused, seed {seed}");
         }
+    }
+}
+
+#[test]
+fn a_cut_between_two_nodes_is_bridged_by_relays() {
+    let mut net = Net::joined(5, Profile::Lan, 29);
+    net.cut = Some((1, 3));
+    net.run(Duration::from_secs(120));
+    for at in 0..5 {
+        assert!(!net.was_reported(at, MemberState::Suspect), "n{at}");
+    }
+}
+
+#[test]
+fn confirmations_shorten_a_suspicion() {
+    for (accusers, millis) in [(1, 3_900), (2, 2_650), (4, 1_400)] {
+        let mut net = Net::joined(6, Profile::Lan, 30);
+        (1..6).for_each(|at| net.nodes[at].paused = true);
+        let (from, sender, boot) = (net.nodes[1].addr, net.nodes[1].id, net.ring(1).me.boot);
+        let mut record = net.ring(0).member(net.nodes[5].id).expect("known").record(net.now);
+        record.state = MemberState::Suspect;
+        for accuser in 1..=accusers {
+            // One after the other, as they are heard in a ring.
+            record.accusers = vec![net.nodes[accuser].id];
+            let message = RingMessage::Member(record.clone());
+            net.with(0, |ring, now| ring.receive(now, from, sender, boot, message));
+        }
+        // Node 0 itself accuses one member each period; this one is the last to be probed.
+        net.with(0, |ring, _| ring.probe_last(record.node));
+        net.run(Duration::from_millis(millis));
+        assert_eq!(net.state(0, 5), Some(MemberState::Suspect), "{accusers} accusers");
+        net.run(Duration::from_millis(200));
+        assert_eq!(net.state(0, 5), DEAD, "{accusers} accusers");
+    }
+}
+
+#[test]
+fn a_suspect_hears_first_that_it_is_suspected() {
+    let mut net = Net::joined(3, Profile::Lan, 31);
+    net.nodes[2].side = 1;
+    net.run_until(10, "suspected", |net| net.was_reported(2, MemberState::Suspect));
+    net.trace.clear();
+    net.run(Duration::from_secs(3));
+    let to = format!("to: {}, messages: ", net.nodes[2].addr);
+    let pings: Vec<_> =
+        net.trace.iter().filter(|line| line.contains(&to) && line.contains("Ping {")).collect();
+    assert!(!pings.is_empty());
+    for ping in pings {
+        let (accusation, _) = ping.split_once("Ping {").expect("a ping");
+        assert!(accusation.contains("state: Suspect"), "{ping}");
     }
 }
 

@@ -169,14 +169,17 @@ fn forgotten_on_every_node_and_a_late_rumour_changes_nothing() {
     );
     net.run_until(5, "forgotten", |net| net.all_see(4, None));
     let (sender, boot, from) = (net.nodes[0].id, net.ring(0).me.boot, net.nodes[0].addr);
-    net.with(2, |ring, now| {
-        ring.receive(now, from, sender, boot, baton_wire::RingMessage::Member(late));
-    });
+    net.nodes.iter_mut().for_each(|node| node.events.clear());
+    let late = baton_wire::RingMessage::Member(late);
+    net.with(2, |ring, now| ring.receive(now, from, sender, boot, late.clone()));
     net.run(Duration::from_secs(60));
     assert!(net.all_see(4, None));
+    assert!(!net.was_reported(4, MemberState::Alive));
     // The tombstone survives a restart of the node that keeps it.
     net.kill(2);
     net.start(2);
+    net.with(2, |ring, now| ring.receive(now, from, sender, boot, late));
+    assert_eq!(net.state(2, 4), None);
     net.run_until(5, "back", Net::all_see_all);
     assert!(net.all_see(4, None));
     net.start(4);

@@ -20,6 +20,8 @@ pub(crate) struct Net {
     pub(crate) loss: f64,
     /// Also lose streams with the probability of `loss`.
     pub(crate) lose_streams: bool,
+    /// Two nodes that do not hear each other, in either way.
+    pub(crate) cut: Option<(usize, usize)>,
     /// Drop every message that carries gossip outside pings, acks and states.
     pub(crate) mute: bool,
     pub(crate) trace: Vec<String>,
@@ -59,6 +61,7 @@ impl Net {
             timing: profile.timing(),
             loss: 0.0,
             lose_streams: false,
+            cut: None,
             mute: false,
             trace: Vec::new(),
             rng: StdRng::seed_from_u64(seed),
@@ -231,6 +234,10 @@ impl Net {
     fn deliver(&mut self, delivery: Delivery) {
         let Some(to) = self.nodes.iter().position(|node| node.addr == delivery.to) else { return };
         if self.nodes[to].side != self.nodes[delivery.from].side || self.nodes[to].paused {
+            return;
+        }
+        let is_cut = |(a, b)| (a, b) == (delivery.from, to) || (a, b) == (to, delivery.from);
+        if self.cut.is_some_and(is_cut) {
             return;
         }
         let (now, sender) = (self.now, self.nodes[delivery.from].id);
