@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use baton_ring::{Me, Ring, RingOutput, SavedRing};
 use baton_supervise::ServiceInput;
+use baton_types::manifest::Manifest;
 use baton_types::service::ServiceSettings;
 use baton_types::{Digest, GroupName, Moment, NodeId, Now};
 use rand::rngs::StdRng;
@@ -123,7 +124,7 @@ impl Node {
             Event::Seeds(addrs) => self.shared.ring.set_seeds(now.moment, addrs),
             Event::Fetched { group, release, result } => {
                 if let Ok(manifest) = &result {
-                    self.shared.manifests.insert(release.digest, manifest.clone());
+                    self.shared.manifests.insert(release.digest, Manifest::clone(manifest));
                 }
                 self.with(&group, |group, shared| group.fetched(now, shared, &release, result));
             }

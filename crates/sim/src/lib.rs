@@ -1,1 +1,36 @@
-//! Placeholder, replaced in the first commit of this crate.
+//! The deterministic world: whole nodes on a virtual clock, network, disk and depot.
+//!
+//! Every node is the very [`baton_node::Node`] that the daemon runs. The world carries out what it
+//! wants done, later, badly or not at all, as one seed says, and an observer who sees everything
+//! holds every step against what Baton promises.
+//!
+//! Invariant: the same seed gives the same run byte for byte. Nothing here reads a clock, a thread's
+//! randomness or an order that memory addresses decide.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a tool for tests: a script that asks for what cannot be is a failed test"
+)]
+
+pub mod campaign;
+pub mod check;
+pub mod depot;
+mod disk;
+mod effects;
+mod faults;
+mod host;
+pub mod net;
+pub mod operator;
+pub mod program;
+pub mod scenario;
+pub mod settings;
+pub mod trace;
+mod trace_words;
+pub mod world;
+
+pub use campaign::Campaign;
+pub use check::Violation;
+pub use net::{Network, Weather};
+pub use program::{Behaviour, Play};
+pub use settings::Setup;
+pub use world::World;

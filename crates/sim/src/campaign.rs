@@ -1,0 +1,254 @@
+//! One seed's life: a group under faults and operators, then peace, in which it must come to rest.
+
+use std::time::Duration;
+
+use baton_types::policy::{Limit, OnDemote, OnFailure, OnNotReady};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::check::Violation;
+use crate::faults::Fault;
+use crate::net::Weather;
+use crate::operator::Operator;
+use crate::settings::Setup;
+use crate::world::{What, World};
+
+/// What one campaign came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Hash of the whole trace.
+    pub hash: u64,
+    /// Events in it.
+    pub events: u64,
+    /// Rollouts that ended.
+    pub rollouts: usize,
+    /// Commits of the group's ledger.
+    pub version: u64,
+}
+
+/// See the module's page.
+pub struct Campaign {
+    world: World,
+    operator: Operator,
+    chaos: Duration,
+}
+
+impl Campaign {
+    /// The campaign of that seed.
+    pub fn new(seed: u64, trace_lines: usize) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed ^ 0xca11_ab1e);
+        let mut setup = Setup::of(seed, rng.random_range(3..=7));
+        setup.trace_lines = trace_lines;
+        draw_policy(&mut rng, &mut setup);
+        let chaos = Duration::from_secs(rng.random_range(60..=CHAOS_MAX_SECONDS));
+        let mut world = World::new(setup);
+        world.net.weather = weather(&mut rng);
+        world.faults.write_max = Duration::from_millis(rng.random_range(1..=30));
+        world.faults.dies_at_write = [0, 0, 1, 4][rng.random_range(0..4)];
+        Self { world, operator: Operator::default(), chaos }
+    }
+
+    /// Lives it.
+    ///
+    /// # Errors
+    ///
+    /// The first promise that was broken.
+    pub fn run(mut self) -> Result<Report, Box<Violation>> {
+        self.boot();
+        self.chaos();
+        self.peace();
+        let world = self.world;
+        match world.violation {
+            Some(violation) => Err(Box::new(violation)),
+            None => Ok(Report {
+                hash: world.trace.hash(),
+                events: world.trace.events(),
+                rollouts: world.state().map_or(0, |state| state.history.len()),
+                version: world.checks.truth.as_ref().map_or(0, |truth| truth.mark.version),
+            }),
+        }
+    }
+
+    /// The trace's lines, for a look at a run that went well.
+    pub fn lines(mut self) -> Vec<String> {
+        self.boot();
+        self.chaos();
+        self.peace();
+        self.world.trace.recent().map(str::to_owned).collect()
+    }
+
+    fn boot(&mut self) {
+        let world = &mut self.world;
+        self.operator.promote(world);
+        for host in 0..world.hosts.len() {
+            let after = world.between(0, 5_000);
+            let plan = world.hosts[host].plan;
+            world.later(after, What::Fault(Fault::Start { host, plan }));
+        }
+    }
+
+    fn chaos(&mut self) {
+        let end = self.world.now() + self.chaos;
+        while self.world.now() < end && self.world.violation.is_none() {
+            let pause = self.world.between(200, 8_000);
+            self.world.run_for(Duration::from_micros(pause));
+            self.strike();
+        }
+    }
+
+    /// Something happens that nobody wants, or somebody types something.
+    fn strike(&mut self) {
+        let world = &mut self.world;
+        let hosts = world.hosts.len();
+        let host = world.rng.random_range(0..hosts);
+        let back = Duration::from_micros(world.between(100, 20_000));
+        match world.rng.random_range(0..100) {
+            0..=11 => world.bounce_daemon(host, back),
+            12..=17 => world.power_cycle(host, back + Duration::from_secs(2)),
+            18..=20 => world.restart_daemon(host, back / 10),
+            21..=27 => {
+                let size = world.rng.random_range(1..=hosts / 2);
+                let side: Vec<usize> =
+                    (0..size).map(|_| world.rng.random_range(0..hosts)).collect();
+                world.partition(&side);
+            }
+            28..=32 => {
+                let other = world.rng.random_range(0..hosts);
+                if host != other {
+                    world.trace.say(world.now, "net", &format!("cut: {host} to {other}"));
+                    world.net.cut(host, other);
+                }
+            }
+            33..=49 => world.heal(),
+            50..=53 => world.lose_depot(&[host]),
+            54..=56 => world.crash_program(host),
+            57..=60 => {
+                let mut rng = StdRng::seed_from_u64(world.rng.random());
+                world.net.weather = weather(&mut rng);
+            }
+            _ => self.operator.act(world),
+        }
+    }
+
+    /// Faults stop. Within a bound every rollout has ended or waits for somebody, with a reason, a
+    /// leader is there, and everybody runs what the ledger has for him.
+    fn peace(&mut self) {
+        let world = &mut self.world;
+        if world.violation.is_some() {
+            return;
+        }
+        world.heal();
+        world.net.weather = Weather::CALM;
+        world.faults.dies_at_write = 0;
+        world.faults.write_fails = 0;
+        for host in 0..world.hosts.len() {
+            world.start(host);
+        }
+        world.run_for(Duration::from_secs(20));
+        let end = world.now() + PEACE_BOUND;
+        let mut restless = world.restless();
+        while restless.is_some() && world.now() < end && world.violation.is_none() {
+            world.run_for(Duration::from_secs(5));
+            restless = world.restless();
+        }
+        if let Some((invariant, what)) = restless {
+            world.violate(invariant, what);
+        }
+    }
+}
+
+impl World {
+    /// What keeps a world without faults from being at rest, and which promise says it should be.
+    pub fn restless(&self) -> Option<(&'static str, String)> {
+        let Some(truth) = &self.checks.truth else {
+            return Some((PROGRESS, "no record was ever committed".to_owned()));
+        };
+        let leads = |node: &baton_node::Node| {
+            node.observe(&self.group).is_some_and(|seen| seen.is_leading())
+        };
+        let leaders = self.hosts.iter().filter_map(|host| host.node.as_ref()).filter(|n| leads(n));
+        if leaders.count() != 1 {
+            return Some((PROGRESS, "there is no single leader".to_owned()));
+        }
+        let state = &truth.state;
+        let paused = state.pause.is_some();
+        if let Some(rollout) = &state.rollout {
+            let waits = paused
+                && rollout.open_turns().all(|turn| turn.state == baton_rollout::TurnState::Offered);
+            if !waits && !(rollout.state.is_paused() && !rollout.reason.is_empty()) {
+                let what =
+                    format!("rollout {:?} is {}: {}", rollout.id, rollout.state, rollout.reason);
+                return Some((PROGRESS, what));
+            }
+            if rollout.state.is_paused() && rollout.open_turns().next().is_some() && !paused {
+                return Some((PROGRESS, "a turn is open in a paused rollout".to_owned()));
+            }
+        }
+        (0..self.hosts.len()).find_map(|host| self.diverges(host)).map(|what| (CONVERGENCE, what))
+    }
+
+    /// How a member differs from what the ledger has for it, if it should not.
+    fn diverges(&self, host: usize) -> Option<String> {
+        let state = self.state()?;
+        let machine = &self.hosts[host];
+        let node = machine.node.as_ref()?;
+        if state.cordons.contains(&machine.id) || state.gave_up.contains(&machine.id) {
+            return None;
+        }
+        // It was not there when its turn came, and the catch-up waits for somebody.
+        let halted = state.pause.is_some() || state.rollout.is_some();
+        let wants = state.target_of(machine.id).map(|target| target.release.digest);
+        let seen = node.observe(&self.group)?;
+        let has = seen.member().running.as_ref().map(|target| target.release.digest);
+        if wants != has && !(halted && has.is_none()) {
+            let name = |digest: Option<baton_types::Digest>| {
+                digest.map_or("nothing".to_owned(), |digest| self.depot.version(&digest))
+            };
+            return Some(format!("{} has {}, the ledger {}", machine.name, name(has), name(wants)));
+        }
+        let good = has.and_then(|digest| self.depot.behaviour(host, &digest)).is_some_and(|b| {
+            b.healthy_after.is_some() && b.ill_after.is_none() && b.exits_after.is_none()
+        });
+        let runs = machine.process.as_ref().map(|process| process.digest);
+        if good && (runs != has || !self.is_well(host)) {
+            return Some(format!("{} is not well on what it has", machine.name));
+        }
+        None
+    }
+}
+
+fn draw_policy(rng: &mut StdRng, setup: &mut Setup) {
+    let any = |rng: &mut StdRng, limits: &[Limit]| limits[rng.random_range(0..limits.len())];
+    let one = Limit::Count(1);
+    let policy = &mut setup.update;
+    policy.max_unavailable = any(rng, &[one, one, Limit::Count(2), Limit::Percent(40)]);
+    policy.max_failures = any(rng, &[Limit::Count(0), one, Limit::Percent(25)]);
+    policy.on_failure =
+        [OnFailure::Pause, OnFailure::Rollback, OnFailure::Continue][rng.random_range(0..3)];
+    policy.on_demote =
+        [OnDemote::Cancel, OnDemote::Rollback, OnDemote::Ignore][rng.random_range(0..3)];
+    policy.on_not_ready =
+        [OnNotReady::Fail, OnNotReady::Skip, OnNotReady::Force][rng.random_range(0..3)];
+    setup.rollback.max_unavailable = any(rng, &[one, Limit::Count(2)]);
+}
+
+fn weather(rng: &mut StdRng) -> Weather {
+    Weather {
+        loss: [0, 10, 50, 200][rng.random_range(0..4)],
+        duplication: [0, 20, 100][rng.random_range(0..3)],
+        delay_min: Duration::from_micros(100),
+        delay_max: Duration::from_millis([1, 10, 60][rng.random_range(0..3)]),
+        strays: [0, 5, 20][rng.random_range(0..3)],
+        stray_max: Duration::from_secs(2),
+    }
+}
+
+/// Longest chaos, in virtual seconds: as much as fits a test's patience for some hundred seeds.
+const CHAOS_MAX_SECONDS: u64 = 240;
+
+/// Within it a group in peace comes to rest: an election, the rest of a rollout of seven members
+/// and its catch-up, each turn with a timeout at worst, and the timeouts that end in a pause.
+const PEACE_BOUND: Duration = Duration::from_secs(900);
+
+const PROGRESS: &str = "invariant 7 (progress)";
+const CONVERGENCE: &str = "invariant 8 (convergence)";

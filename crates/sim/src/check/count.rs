@@ -1,0 +1,111 @@
+//! Invariant 4: failures are the distinct (rollout, phase, member) with a failed outcome.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_rollout::member::file::Stage;
+use baton_rollout::{GroupState, MemberFile, Rollout, TurnState};
+use baton_types::policy::OnFailure;
+use baton_types::{NodeId, RolloutId};
+use baton_wire::{TurnId, TurnOutcome};
+
+/// What was seen of outcomes.
+#[derive(Clone, Debug, Default)]
+pub struct CountCheck {
+    /// Members whose turn stands as failed, counted from the changes alone.
+    failed: BTreeSet<(RolloutId, u8, NodeId)>,
+    /// Failed outcomes that a member's disk holds and its leader has not kept yet.
+    told: BTreeMap<NodeId, TurnId>,
+}
+
+impl CountCheck {
+    /// A committed record follows another one.
+    ///
+    /// # Errors
+    ///
+    /// A failure is counted twice or not at all, or the threshold is passed over.
+    pub fn record(&mut self, old: Option<&GroupState>, new: &GroupState) -> Result<(), String> {
+        let Some(rollout) = new.rollout.as_deref().or(new.last.as_deref()) else { return Ok(()) };
+        for turn in &rollout.turns {
+            let key = (rollout.id, turn.phase, turn.node);
+            match turn.state {
+                TurnState::Failed => self.failed.insert(key),
+                _ => self.failed.remove(&key),
+            };
+        }
+        let here = (rollout.id, rollout.phase);
+        let counted = self.failed.iter().filter(|(id, phase, _)| (*id, *phase) == here).count();
+        if counted != rollout.failures() {
+            return Err(format!(
+                "rollout {:?} counts {} failures, there were {counted}",
+                rollout.id,
+                rollout.failures()
+            ));
+        }
+        let before = old.and_then(|old| old.rollout.as_deref()).filter(|old| old.id == rollout.id);
+        if let Some(before) = before
+            && exceeded(before)
+            && rollout.phase == before.phase
+            && rollout.epoch == before.epoch
+            && rollout.state.offers()
+            && newly(before, rollout, TurnState::Offered)
+        {
+            return Err(format!(
+                "rollout {:?} offers a turn after {} failures of at most {}",
+                rollout.id,
+                before.failures(),
+                before.policy().max_failures
+            ));
+        }
+        Ok(())
+    }
+
+    /// A member's record is durable.
+    ///
+    /// # Errors
+    ///
+    /// It forgot a failed outcome that no committed record holds.
+    pub fn member(
+        &mut self,
+        node: NodeId,
+        name: &str,
+        file: &MemberFile,
+        state: Option<&GroupState>,
+    ) -> Result<(), String> {
+        let failed = file
+            .turn
+            .as_ref()
+            .filter(|turn| matches!(turn.stage, Stage::Ended { outcome: TurnOutcome::Failed, .. }));
+        let told = match failed {
+            Some(turn) => self.told.insert(node, turn.turn).filter(|told| *told != turn.turn),
+            None => self.told.remove(&node),
+        };
+        let (Some(told), Some(state)) = (told, state) else { return Ok(()) };
+        let rollout = state
+            .rollout
+            .as_deref()
+            .filter(|rollout| rollout.id == told.rollout && rollout.phase == told.phase);
+        let turn = rollout.and_then(|rollout| rollout.turn(node));
+        match turn {
+            Some(turn) if turn.attempts == told.attempt && turn.state.is_open() => Err(format!(
+                "{name} forgot the failure of its turn, which stands as {}",
+                turn.state
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether more failed than the policy allows and an end of the offers follows from it.
+fn exceeded(rollout: &Rollout) -> bool {
+    let policy = rollout.policy();
+    let failures = rollout.failures().saturating_sub(rollout.accepted as usize);
+    let goes_on = rollout.phase == 1 && policy.on_failure == OnFailure::Continue;
+    !goes_on && policy.max_failures.exceeded_by(failures, rollout.total as usize)
+}
+
+/// Whether a turn came to `state` between the two.
+fn newly(before: &Rollout, after: &Rollout, state: TurnState) -> bool {
+    after.turns.iter().any(|turn| {
+        turn.state == state && before.turn(turn.node).is_none_or(|old| old.state != state)
+    })
+}

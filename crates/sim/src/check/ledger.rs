@@ -1,0 +1,239 @@
+//! Invariant 3: one leader per term of a lineage; a committed record is never lost and never
+//! replaced by one with a smaller (term, version).
+
+use std::collections::BTreeMap;
+
+use baton_ledger::LedgerFile;
+use baton_types::{FileId, LineageId, NodeId, Term};
+use baton_wire::ledger::{Mark, Record};
+
+/// What was seen of leaders, commits and files.
+#[derive(Clone, Debug)]
+pub struct LedgerCheck {
+    leaders: BTreeMap<(LineageId, Term), usize>,
+    commits: BTreeMap<LineageId, BTreeMap<Mark, u64>>,
+    files: Vec<Option<OnDisk>>,
+    nodes: BTreeMap<(NodeId, FileId), (LineageId, Mark)>,
+}
+
+#[derive(Clone, Debug)]
+struct OnDisk {
+    file: FileId,
+    term: Term,
+    voted_for: Option<NodeId>,
+    lineage: Option<LineageId>,
+    mark: Mark,
+}
+
+impl LedgerCheck {
+    /// A checker of so many hosts.
+    pub fn new(hosts: usize) -> Self {
+        Self {
+            leaders: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            files: vec![None; hosts],
+            nodes: BTreeMap::new(),
+        }
+    }
+
+    /// A host leads.
+    ///
+    /// # Errors
+    ///
+    /// Another one led in that term.
+    pub fn leads(
+        &mut self,
+        host: usize,
+        name: &str,
+        lineage: LineageId,
+        term: Term,
+    ) -> Result<(), String> {
+        match self.leaders.insert((lineage, term), host) {
+            Some(other) if other != host => {
+                Err(format!("{name} leads in term {term}, as host {} did", other + 1))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A host holds this record as committed; whether that is the newest yet.
+    ///
+    /// # Errors
+    ///
+    /// The record contradicts what was committed before, or is not on a majority of disks.
+    pub fn committed(&mut self, name: &str, record: &Record) -> Result<bool, String> {
+        let mark = record.mark();
+        let content = hash(record);
+        if let Some(other) = self.commits.keys().find(|known| **known != record.lineage) {
+            return Err(format!("{name} commits in {:?}, others in {other:?}", record.lineage));
+        }
+        let commits = self.commits.entry(record.lineage).or_default();
+        match commits.get(&mark) {
+            Some(known) if *known != content => {
+                return Err(format!("{name} holds another record {mark:?} than was committed"));
+            }
+            Some(_) => return Ok(false),
+            None => {}
+        }
+        if let Some((newest, _)) = commits.last_key_value() {
+            if *newest > mark {
+                return Err(format!("{name} commits {mark:?} after {newest:?}"));
+            }
+            if newest.version > mark.version {
+                return Err(format!("{name} replaces {newest:?} by {mark:?}: the version falls"));
+            }
+        }
+        commits.insert(mark, content);
+        let holders = record
+            .voters
+            .iter()
+            .filter(|voter| {
+                self.nodes
+                    .get(&(voter.node, voter.file))
+                    .is_some_and(|(lineage, held)| *lineage == record.lineage && *held >= mark)
+            })
+            .count();
+        if !record.voters.is_empty() && holders * 2 <= record.voters.len() {
+            let of = record.voters.len();
+            return Err(format!(
+                "{name} commits {mark:?} with {holders} of {of} voters holding it"
+            ));
+        }
+        Ok(true)
+    }
+
+    /// A ledger file is durable.
+    ///
+    /// # Errors
+    ///
+    /// It takes back what the same file said before.
+    pub fn written(
+        &mut self,
+        host: usize,
+        node: NodeId,
+        name: &str,
+        file: &LedgerFile,
+    ) -> Result<(), String> {
+        if let Some(record) = &file.record {
+            self.nodes.insert((node, file.file), (record.lineage, record.mark()));
+        }
+        let new = OnDisk {
+            file: file.file,
+            term: file.term,
+            voted_for: file.voted_for,
+            lineage: file.record.as_ref().map(|record| record.lineage),
+            mark: file.mark(),
+        };
+        let old = self.files[host].replace(new.clone());
+        let Some(old) = old.filter(|old| old.file == new.file) else { return Ok(()) };
+        if new.term < old.term {
+            return Err(format!("{name}'s term falls from {} to {}", old.term, new.term));
+        }
+        if new.term == old.term && old.voted_for.is_some() && new.voted_for != old.voted_for {
+            return Err(format!("{name} votes twice in term {}", new.term));
+        }
+        if new.lineage == old.lineage && new.mark < old.mark {
+            return Err(format!("{name}'s record falls from {:?} to {:?}", old.mark, new.mark));
+        }
+        Ok(())
+    }
+
+    /// Somebody put an older file back: the host's own words before it do not bind that file.
+    pub fn rolled_back(&mut self, host: usize) {
+        self.files[host] = None;
+    }
+}
+
+/// FNV-1a over what a record says.
+fn hash(record: &Record) -> u64 {
+    let voters = record.voters.iter().flat_map(|voter| voter.node.as_bytes().iter());
+    voters.chain(record.state.as_slice()).fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_wire::ledger::{StateBytes, Voter};
+
+    fn record(term: u64, version: u64, state: u8) -> Record {
+        Record {
+            lineage: LineageId { members: 3, random: [1; 16] },
+            term: Term(term),
+            version,
+            voters: Vec::new(),
+            absorbed_by: None,
+            state: StateBytes::new(vec![state]).expect("small"),
+        }
+    }
+
+    fn file(term: u64, voted_for: Option<u128>, record: Option<Record>) -> LedgerFile {
+        let mut file = LedgerFile::new(FileId::from_random(7), false);
+        file.term = Term(term);
+        file.voted_for = voted_for.map(NodeId::from_random);
+        file.record = record;
+        file
+    }
+
+    #[test]
+    fn two_leaders_of_one_term_are_seen() {
+        let lineage = record(1, 1, 0).lineage;
+        let mut check = LedgerCheck::new(3);
+        assert_eq!(check.leads(0, "n1", lineage, Term(2)), Ok(()));
+        assert_eq!(check.leads(0, "n1", lineage, Term(2)), Ok(()));
+        assert_eq!(check.leads(1, "n2", lineage, Term(3)), Ok(()));
+        let found = check.leads(2, "n3", lineage, Term(3));
+        assert_eq!(found, Err("n3 leads in term 3, as host 2 did".to_owned()));
+    }
+
+    #[test]
+    fn commits_that_contradict_are_seen() {
+        let mut check = LedgerCheck::new(3);
+        assert_eq!(check.committed("n1", &record(1, 1, 1)), Ok(true));
+        assert_eq!(check.committed("n2", &record(1, 1, 1)), Ok(false));
+        assert_eq!(check.committed("n1", &record(3, 2, 2)), Ok(true));
+        for (wrong, why) in [
+            (record(3, 2, 9), "another content"),
+            (record(2, 2, 2), "a smaller term"),
+            (record(3, 1, 2), "a smaller version"),
+            (record(4, 1, 2), "a smaller version in a greater term"),
+        ] {
+            assert!(check.clone().committed("n3", &wrong).is_err(), "{why}");
+        }
+        let mut other = record(5, 5, 5);
+        other.lineage.random = [9; 16];
+        assert!(check.committed("n3", &other).is_err(), "another lineage");
+    }
+
+    #[test]
+    fn a_commit_without_a_majority_on_disk_is_seen() {
+        let voter = |n| Voter { node: NodeId::from_random(n), file: FileId::from_random(7) };
+        let mut check = LedgerCheck::new(3);
+        let mut record = record(1, 1, 1);
+        record.voters = vec![voter(1), voter(2), voter(3)];
+        let held = file(1, None, Some(record.clone()));
+        check.written(0, NodeId::from_random(1), "n1", &held).expect("fits");
+        assert!(check.clone().committed("n1", &record).is_err());
+        check.written(1, NodeId::from_random(2), "n2", &held).expect("fits");
+        assert_eq!(check.committed("n1", &record), Ok(true));
+    }
+
+    #[test]
+    fn a_file_that_takes_its_word_back_is_seen() {
+        let before = file(4, Some(1), Some(record(4, 7, 1)));
+        for (after, fits) in [
+            (file(4, Some(1), Some(record(4, 8, 1))), true),
+            (file(5, None, Some(record(4, 7, 1))), true),
+            (file(4, Some(2), Some(record(4, 7, 1))), false),
+            (file(4, None, Some(record(4, 7, 1))), false),
+            (file(3, None, Some(record(4, 7, 1))), false),
+            (file(5, None, Some(record(4, 6, 1))), false),
+        ] {
+            let node = NodeId::from_random(1);
+            let mut check = LedgerCheck::new(1);
+            check.written(0, node, "n1", &before).expect("the first");
+            assert_eq!(check.written(0, node, "n1", &after).is_ok(), fits, "{after:?}");
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The observer who sees everything: what Baton promises, checked after every event.
+//!
+//! Invariant: a checker never changes the run; it is told what happened and says what was wrong
+//! with it. Each is a plain value, so that a test can feed it a run that must fail.
+
+mod budget;
+mod count;
+mod halt;
+mod ledger;
+mod program;
+
+use std::fmt;
+use std::time::Duration;
+
+use baton_ledger::LedgerFile;
+use baton_node::Reply;
+use baton_rollout::{GroupState, MemberFile};
+use baton_types::{CommandAction, CommandId, CommandResult, Digest, LineageId, NodeId};
+use baton_wire::codec;
+use baton_wire::ledger::Mark;
+
+use crate::world::World;
+
+pub use budget::{BudgetCheck, Disruption};
+pub use count::CountCheck;
+pub use halt::HaltCheck;
+pub use ledger::LedgerCheck;
+pub use program::ProgramCheck;
+
+/// A promise that was not kept, and how to see it again.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Of the run.
+    pub seed: u64,
+    /// Which promise.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub what: String,
+    /// World time.
+    pub at: Duration,
+    /// The last events in words.
+    pub recent: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "seed {}: {} broken at {:?}: {}",
+            self.seed, self.invariant, self.at, self.what
+        )?;
+        for line in &self.recent {
+            writeln!(f, "  {line}")?;
+        }
+        writeln!(
+            f,
+            "replay: BATON_SIM_SEED={} cargo test -p baton-sim --test seeds -- --nocapture",
+            self.seed
+        )
+    }
+}
+
+/// The newest committed record that any node has seen.
+#[derive(Clone, Debug)]
+pub struct Truth {
+    /// Of which history.
+    pub lineage: LineageId,
+    /// Where it stands in it.
+    pub mark: Mark,
+    /// Its content.
+    pub state: GroupState,
+}
+
+/// All checkers, and what they have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Checks {
+    pub(crate) truth: Option<Truth>,
+    ledger: LedgerCheck,
+    count: CountCheck,
+    halt: HaltCheck,
+    budget: BudgetCheck,
+    program: ProgramCheck,
+    seen: Vec<Seen>,
+    commands: Vec<(CommandId, CommandAction)>,
+}
+
+/// What was last seen of one host.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    place: Option<Mark>,
+    leading: bool,
+}
+
+impl Checks {
+    pub(crate) fn new(hosts: usize) -> Self {
+        Self {
+            truth: None,
+            ledger: LedgerCheck::new(hosts),
+            count: CountCheck::default(),
+            halt: HaltCheck,
+            budget: BudgetCheck::default(),
+            program: ProgramCheck::default(),
+            seen: vec![Seen::default(); hosts],
+            commands: Vec::new(),
+        }
+    }
+
+    pub(crate) fn started(&mut self, host: usize) {
+        self.seen[host] = Seen::default();
+    }
+
+    pub(crate) fn ended(&mut self, host: usize) {
+        self.seen[host] = Seen::default();
+    }
+
+    pub(crate) fn rolled_back(&mut self, host: usize) {
+        self.ledger.rolled_back(host);
+    }
+
+    pub(crate) fn typed(&mut self, id: CommandId, action: &CommandAction) {
+        self.commands.push((id, action.clone()));
+    }
+}
+
+impl World {
+    /// The content of the newest committed record, as somebody sees who sees everything.
+    pub fn state(&self) -> Option<&GroupState> {
+        self.checks.truth.as_ref().map(|truth| &truth.state)
+    }
+
+    fn verdict(&mut self, invariant: &'static str, result: Result<(), String>) {
+        if let Err(what) = result {
+            self.violate(invariant, what);
+        }
+    }
+
+    /// Looks at one node after an event, before what it wants done is done.
+    pub(crate) fn check(&mut self, host: usize) {
+        let Some(node) = self.hosts[host].node.as_ref() else { return };
+        let Some(seen) = node.observe(&self.group) else { return };
+        let place = seen.place().map(|(term, version)| Mark { term, version });
+        let leading = seen.is_leading();
+        let before = &self.checks.seen[host];
+        if before.place == place && before.leading == leading {
+            return;
+        }
+        let name = self.hosts[host].name.clone();
+        let mut results = Vec::new();
+        let ledger = seen.ledger();
+        if leading
+            && !before.leading
+            && let Some(lineage) = ledger.lineage
+        {
+            let led = self.checks.ledger.leads(host, &name, lineage, ledger.term);
+            results.push((LEADER, led));
+        }
+        let mut news = None;
+        if before.place != place
+            && let (Some(mark), Some(record)) = (place, ledger.committed)
+        {
+            if before.place.is_some_and(|before| before > mark) {
+                let what = format!("{name} goes back from {:?} to {mark:?}", before.place);
+                results.push((RECORD, Err(what)));
+            }
+            match self.checks.ledger.committed(&name, record) {
+                Ok(true) => news = Some((record.lineage, mark, seen.state().clone())),
+                Ok(false) => {}
+                Err(what) => results.push((RECORD, Err(what))),
+            }
+        }
+        self.checks.seen[host] = Seen { place, leading };
+        for (invariant, result) in results {
+            self.verdict(invariant, result);
+        }
+        if let Some((lineage, mark, state)) = news {
+            self.new_truth(host, Truth { lineage, mark, state });
+        }
+    }
+
+    fn new_truth(&mut self, host: usize, truth: Truth) {
+        let before = self.checks.truth.take();
+        let old = before.as_ref().map(|truth| &truth.state);
+        let results = [
+            (COUNT, self.checks.count.record(old, &truth.state)),
+            (HALT, self.checks.halt.record(old, &truth.state)),
+        ];
+        self.checks.budget.record(&truth.state);
+        self.checks.program.record(&truth.state);
+        let words = format!(
+            "commits {}.{}: {}",
+            truth.mark.term,
+            truth.mark.version,
+            self.state_words(&truth.state)
+        );
+        self.checks.truth = Some(truth);
+        self.say(host, &words);
+        for (invariant, result) in results {
+            self.verdict(invariant, result);
+        }
+    }
+
+    fn state_words(&self, state: &GroupState) -> String {
+        let version = |digest: &Digest| self.depot.version(digest);
+        let baseline = state.baseline().map(|target| version(&target.release.digest));
+        let pause = if state.pause.is_some() { ", paused by hand" } else { "" };
+        let rollout = state.rollout.as_ref().map_or(String::new(), |rollout| {
+            let turns: Vec<String> = rollout
+                .turns
+                .iter()
+                .map(|turn| {
+                    let name = self.name_of(turn.node);
+                    format!("{name} {}{}", turn.state, if turn.let_pass { " let pass" } else { "" })
+                })
+                .collect();
+            format!(
+                ", {} {:?} to {} {} phase {} ({}) [{}]",
+                rollout.kind,
+                rollout.id,
+                version(&rollout.target().release.digest),
+                rollout.state,
+                rollout.phase,
+                rollout.reason,
+                turns.join(", ")
+            )
+        });
+        format!("baseline {}{pause}{rollout}", baseline.unwrap_or_else(|| "none".to_owned()))
+    }
+
+    pub(crate) fn name_of(&self, node: NodeId) -> String {
+        match self.hosts.iter().find(|host| host.id == node) {
+            Some(host) => host.name.clone(),
+            None => format!("{node:?}"),
+        }
+    }
+
+    /// A durable file changed.
+    pub(crate) fn file_changed(&mut self, host: usize, file: &str) {
+        let name = self.hosts[host].name.clone();
+        if file.starts_with("ledger.") {
+            let result = match self.hosts[host].disk.read(file).map(codec::decode::<LedgerFile>) {
+                None => Ok(()),
+                Some(Ok(content)) => {
+                    let id = self.hosts[host].id;
+                    self.checks.ledger.written(host, id, &name, &content)
+                }
+                Some(Err(cause)) => {
+                    Err(format!("{name} wrote a ledger file that does not read: {cause}"))
+                }
+            };
+            self.verdict(RECORD, result);
+        } else if file.starts_with("turn.") {
+            let id = self.hosts[host].id;
+            let result = match self.hosts[host].disk.read(file).map(codec::decode::<MemberFile>) {
+                None => Ok(()),
+                Some(Ok(content)) => {
+                    let state = self.checks.truth.as_ref().map(|truth| &truth.state);
+                    self.checks.count.member(id, &name, &content, state)
+                }
+                Some(Err(cause)) => Err(format!("{name} wrote a turn that does not read: {cause}")),
+            };
+            self.verdict(COUNT, result);
+        }
+    }
+
+    pub(crate) fn check_reply(&mut self, host: usize, reply: &Reply) {
+        let Reply::Command { id, answer } = reply else { return };
+        if answer.result != CommandResult::Done {
+            return;
+        }
+        let Some((_, action)) = self.checks.commands.iter().find(|(typed, _)| typed == id) else {
+            return;
+        };
+        let state = self.checks.truth.as_ref().map(|truth| &truth.state);
+        let result = self.checks.halt.acknowledged(*id, action, state);
+        let name = self.hosts[host].name.clone();
+        self.verdict(HALT, result.map_err(|what| format!("{name} acknowledged {what}")));
+    }
+
+    pub(crate) fn check_launch(&mut self, host: usize, digest: &Digest) {
+        let running = self.hosts[host].process.as_ref().map(|process| process.pid);
+        let version = self.depot.version(digest);
+        let name = self.hosts[host].name.clone();
+        let id = self.hosts[host].id;
+        let result = self.checks.program.launches(id, digest, running);
+        self.verdict(PROGRAM, result.map_err(|what| format!("{name} starts {version} {what}")));
+    }
+
+    /// A program is told to stop: by a turn it may only be within the budget.
+    pub(crate) fn check_halt(&mut self, host: usize) {
+        if !self.is_well(host) {
+            return;
+        }
+        let Some(node) = self.hosts[host].node.as_ref() else { return };
+        let Some(seen) = node.observe(&self.group) else { return };
+        let Some(turn) = seen.member().turn.as_ref().filter(|turn| turn.stage.is_disrupting())
+        else {
+            return;
+        };
+        let rollout = turn.turn.rollout;
+        let phase = turn.turn.phase;
+        let state = self.checks.truth.as_ref().map(|truth| &truth.state);
+        let others = (0..self.hosts.len()).filter(|other| *other != host).map(|other| Disruption {
+            node: self.hosts[other].id,
+            unwell_since: self.unwell_since(other),
+        });
+        let others: Vec<Disruption> = others.collect();
+        let id = self.hosts[host].id;
+        let result = self.checks.budget.disrupts(self.now, id, rollout, phase, &others, state);
+        let result = result.map_err(|nodes| {
+            let names: Vec<String> = nodes.iter().map(|node| self.name_of(*node)).collect();
+            format!(
+                "{} is disrupted while {} are not well",
+                self.hosts[host].name,
+                names.join(", ")
+            )
+        });
+        self.verdict(BUDGET, result);
+    }
+}
+
+const BUDGET: &str = "invariant 1 (budget)";
+const LEADER: &str = "invariant 3 (one leader per term)";
+const RECORD: &str = "invariant 3 (committed records stay)";
+const COUNT: &str = "invariant 4 (exact count)";
+const HALT: &str = "invariant 5 (halt)";
+const PROGRAM: &str = "a member runs only what it was told, once";

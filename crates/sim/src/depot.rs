@@ -1,0 +1,129 @@
+//! The virtual depot: releases with their behaviour, one channel, and who cannot reach it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_node::{ChannelContent, ChannelEntry, DepotFault};
+use baton_types::manifest::Manifest;
+use baton_types::{Digest, Release, ReleaseId, Text, Version};
+
+use crate::program::Behaviour;
+
+/// The one depot of a world.
+#[derive(Clone, Debug, Default)]
+pub struct Depot {
+    releases: BTreeMap<Digest, Stored>,
+    channel: Vec<ChannelEntry>,
+    sequence: u64,
+    /// Hosts that cannot reach it.
+    pub(crate) unreachable: BTreeSet<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    release: Release,
+    manifest: Manifest,
+    behaviour: Behaviour,
+    on: BTreeMap<usize, Behaviour>,
+}
+
+impl Depot {
+    /// Publishes a release that behaves so everywhere; a second time, only its behaviour changes.
+    pub fn publish(&mut self, version: &str, behaviour: Behaviour) -> Release {
+        let release = release(version);
+        if let Some(stored) = self.releases.get_mut(&release.digest) {
+            stored.behaviour = behaviour;
+            stored.on.clear();
+            return release;
+        }
+        let manifest = behaviour.manifest(release.id.clone());
+        let stored = Stored { release: release.clone(), manifest, behaviour, on: BTreeMap::new() };
+        self.releases.insert(release.digest, stored);
+        release
+    }
+
+    /// On this host the program behaves differently.
+    pub fn publish_on(&mut self, version: &str, host: usize, behaviour: Behaviour) {
+        if let Some(stored) = self.releases.get_mut(&release(version).digest) {
+            stored.on.insert(host, behaviour);
+        }
+    }
+
+    /// Moves a release to the head of the channel.
+    pub fn promote(&mut self, version: &str, again: bool) {
+        let release = release(version);
+        self.sequence += 1;
+        self.channel.retain(|entry| entry.release.digest != release.digest);
+        self.channel.push(ChannelEntry { release, promotion: self.sequence, again });
+    }
+
+    /// Takes a release out of the channel.
+    pub fn demote(&mut self, version: &str) {
+        let release = release(version);
+        self.sequence += 1;
+        self.channel.retain(|entry| entry.release.digest != release.digest);
+    }
+
+    /// What the channel holds, as `host` reads it.
+    pub(crate) fn read(&self, host: usize) -> Result<ChannelContent, DepotFault> {
+        self.reach(host)?;
+        Ok(ChannelContent {
+            depot_id: "depot".to_owned(),
+            sequence: self.sequence,
+            entries: self.channel.clone(),
+            releases: self.releases.values().map(|stored| stored.release.clone()).collect(),
+        })
+    }
+
+    /// A release's manifest, as `host` fetches it.
+    pub(crate) fn fetch(&self, host: usize, digest: &Digest) -> Result<Manifest, DepotFault> {
+        self.reach(host)?;
+        match self.releases.get(digest) {
+            Some(stored) => Ok(stored.manifest.clone()),
+            None => Err(fault(false, "the depot has no such release")),
+        }
+    }
+
+    /// How a program of that release behaves on `host`.
+    pub(crate) fn behaviour(&self, host: usize, digest: &Digest) -> Option<&Behaviour> {
+        let stored = self.releases.get(digest)?;
+        Some(stored.on.get(&host).unwrap_or(&stored.behaviour))
+    }
+
+    /// What people call a release.
+    pub(crate) fn version(&self, digest: &Digest) -> String {
+        match self.releases.get(digest) {
+            Some(stored) => stored.release.id.version.to_string(),
+            None => format!("{digest:?}"),
+        }
+    }
+
+    /// The head of the channel.
+    pub fn head(&self) -> Option<&Release> {
+        self.channel.last().map(|entry| &entry.release)
+    }
+
+    fn reach(&self, host: usize) -> Result<(), DepotFault> {
+        match self.unreachable.contains(&host) {
+            true => Err(fault(true, "the depot does not answer")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A fault of the depot.
+pub(crate) fn fault(environment: bool, text: &str) -> DepotFault {
+    DepotFault { environment, text: Text::new(text) }
+}
+
+/// The release of that version: its digest follows from its name.
+pub fn release(version: &str) -> Release {
+    let id = ReleaseId {
+        name: "app".parse().expect("a name"),
+        version: Version::new(version).expect("a version"),
+    };
+    let mut digest = [0x5a_u8; 32];
+    for (at, byte) in version.bytes().enumerate() {
+        digest[at % 32] = digest[at % 32].rotate_left(3) ^ byte;
+    }
+    Release { id, digest: Digest(digest) }
+}

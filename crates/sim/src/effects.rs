@@ -1,0 +1,391 @@
+//! Carries out what a node wants done: later, and as the world's faults allow.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use baton_node::{
+    CheckResult, DepotFault, Effect, Event, ExitKind, HookEnd, HookResult, Launch, Level,
+};
+use baton_types::manifest::HookKind;
+use baton_types::member::Health;
+use baton_types::{Digest, GroupName, Release, Text};
+use baton_wire::{Envelope, Message, codec};
+
+use crate::faults::Fault;
+use crate::net::chance;
+use crate::program::{HOOK_TIMEOUT, Play, Process, micros};
+use crate::trace_words::{envelope_words, event_kind};
+use crate::world::{What, World};
+
+/// Work of the shell whose result depends on the world at its end.
+pub(crate) enum Job {
+    Fetch { group: GroupName, release: Release },
+    Unpack { group: GroupName, release: Release },
+    ReadChannel { group: GroupName },
+    Launch { group: GroupName, run: u64, launch: Arc<Launch> },
+    Check { group: GroupName, check: u64, digest: Digest },
+    Hook { group: GroupName, hook: u64, end: HookEnd, text: &'static str },
+}
+
+impl World {
+    pub(crate) fn carry_out(&mut self, host: usize, effect: Effect) {
+        match effect {
+            Effect::Send { to, messages, stream } => self.send(host, to, messages, stream),
+            Effect::Write { write, file, content } => self.write(host, write, file, content),
+            Effect::ResolveSeeds => {
+                let seeds = self.hosts.iter().take(SEEDS).map(|host| host.addr).collect();
+                let after = self.between(1, 20);
+                self.answer(host, after, Event::Seeds(seeds));
+            }
+            Effect::Fetch { group, release, .. } => {
+                self.job(host, (20, 400), Job::Fetch { group, release });
+            }
+            Effect::Unpack { group, release } => {
+                self.job(host, (10, 200), Job::Unpack { group, release });
+            }
+            Effect::ReadChannel { group, .. } => {
+                self.job(host, (2, 60), Job::ReadChannel { group });
+            }
+            Effect::KeepReleases { keep, .. } => {
+                let running = self.hosts[host].process.as_ref().map(|process| process.digest);
+                self.hosts[host]
+                    .unpacked
+                    .retain(|digest| keep.contains(digest) || running == Some(*digest));
+            }
+            Effect::Launch { group, run, launch } => {
+                let version = self.depot.version(&launch.target.release.digest);
+                self.say(host, &format!("launches {version} (run {run})"));
+                self.job(host, (1, 15), Job::Launch { group, run, launch });
+            }
+            Effect::Halt { group, run, .. } => self.halt(host, group, run),
+            Effect::RunHook { group, hook, kind, launch, .. } => {
+                self.run_hook(host, group, hook, kind, &launch);
+            }
+            Effect::CancelHook { group, hook } => {
+                if self.hosts[host].hooks.remove(&hook).is_some() {
+                    let result = HookResult { end: HookEnd::Cancelled, text: Text::default() };
+                    self.answer(host, 1_000, Event::HookDone { group, hook, result });
+                }
+            }
+            Effect::Check { group, check, launch, .. } => {
+                let digest = launch.target.release.digest;
+                self.job(host, (1, 20), Job::Check { group, check, digest });
+            }
+            Effect::Reboot { .. } => {
+                self.say(host, "asks for a reboot of its machine");
+                let back = self.between(5_000, 20_000);
+                self.later(1_000, What::Fault(Fault::Reboot { host, back }));
+            }
+            Effect::Reply { request, reply } => {
+                self.say(
+                    host,
+                    &format!("reply {request}: {}", crate::operator::reply_words(&reply)),
+                );
+                self.check_reply(host, &reply);
+                self.replies.insert(request, reply);
+            }
+            Effect::Log(line) => {
+                if line.level > Level::Debug {
+                    self.say(host, &format!("says: {}", line.text));
+                }
+            }
+            Effect::GoodbyeSaid => {
+                self.later(0, What::Fault(Fault::Kill { host, back: None }));
+            }
+            Effect::Census { .. } | Effect::Loaded { .. } => {}
+        }
+    }
+
+    fn job(&mut self, host: usize, millis: (u64, u64), job: Job) {
+        let after = self.between(millis.0, millis.1);
+        let life = self.hosts[host].life;
+        self.later(after, What::Done { host, life, job: Box::new(job) });
+    }
+
+    fn send(&mut self, host: usize, addr: SocketAddr, messages: Vec<Message>, stream: bool) {
+        let (sender, boot, counter) = self.hosts[host].stamp(stream);
+        let from = self.hosts[host].addr;
+        let Some(to) = self.host_at(addr) else { return };
+        let mut envelope = Envelope { sender, boot, counter, messages };
+        if self.setup.through_codec {
+            match through_codec(&envelope) {
+                Ok(decoded) if decoded == envelope => envelope = decoded,
+                Ok(_) => self.violate(
+                    "codec",
+                    format!("{} reads back as another", envelope_words(&envelope)),
+                ),
+                Err(cause) => self.violate("codec", cause),
+            }
+        }
+        let [first, second] = self.net.ways(&mut self.rng, host, to, stream);
+        if let Some(after) = second {
+            let envelope = Box::new(envelope.clone());
+            self.later(after, What::Deliver { to, from, envelope });
+        }
+        if let Some(after) = first {
+            self.later(after, What::Deliver { to, from, envelope: Box::new(envelope) });
+        }
+    }
+
+    pub(crate) fn trace_envelope(&mut self, to: usize, from: SocketAddr, envelope: &Envelope) {
+        let words = envelope_words(envelope);
+        if words.is_empty() {
+            let size = (envelope.counter << 8) | envelope.messages.len() as u64;
+            self.trace.quiet(self.now, to, event_kind(envelope), size);
+        } else {
+            let from = self.host_at(from).map_or("?", |from| &self.hosts[from].name);
+            let words = format!("hears from {from}: {words}");
+            self.say(to, &words);
+        }
+    }
+
+    fn write(&mut self, host: usize, write: u64, file: String, content: Option<Vec<u8>>) {
+        self.trace.quiet(self.now, host, 2, content.as_ref().map_or(0, Vec::len) as u64);
+        let longest = u64::try_from(self.faults.write_max.as_millis()).unwrap_or(u64::MAX).max(1);
+        let takes = self.between(0, longest).max(50);
+        let dies = chance(&mut self.rng, self.faults.dies_at_write);
+        let ok = !chance(&mut self.rng, self.faults.write_fails);
+        let disk = &mut self.hosts[host].disk;
+        disk.begin(write, file, content);
+        let done = disk.busy_until.max(self.now + takes);
+        disk.busy_until = done;
+        let after = done - self.now;
+        let life = self.hosts[host].life;
+        if dies {
+            // Before the write, during it, or when it is done and nobody knows yet.
+            let when = [0, after / 2, after][self.between(0, 2) as usize / 1_000 % 3];
+            let back = Some(self.between(50, 8_000));
+            self.later(when, What::Fault(Fault::Kill { host, back }));
+        }
+        self.later(after, What::Written { host, life, write, ok });
+    }
+
+    pub(crate) fn written(&mut self, host: usize, life: u64, write: u64, ok: bool) {
+        if !self.is_life(host, life) {
+            return;
+        }
+        let result = if ok {
+            if let Some(file) = self.hosts[host].disk.finish(write) {
+                self.file_changed(host, &file);
+            }
+            Ok(())
+        } else {
+            let file = self.hosts[host].disk.fail(write).unwrap_or_default();
+            self.say(host, &format!("the write of {file} fails"));
+            Err(Text::new(&format!("{file}: fsync: input/output error")))
+        };
+        self.trace.quiet(self.now, host, 3, write);
+        self.handle(host, Event::Written { write, result });
+    }
+
+    pub(crate) fn finish(&mut self, host: usize, job: Job) {
+        self.trace.quiet(self.now, host, 4, 0);
+        match job {
+            Job::Fetch { group, release } => {
+                let result = match self.hosts[host].manifests.get(&release.digest) {
+                    Some(kept) => Ok(kept.clone()),
+                    None => self.depot.fetch(host, &release.digest),
+                };
+                if let Ok(manifest) = &result {
+                    self.hosts[host].manifests.insert(release.digest, manifest.clone());
+                }
+                let result = result.map(Box::new);
+                self.handle(host, Event::Fetched { group, release, result });
+            }
+            Job::Unpack { group, release } => {
+                let result: Result<(), DepotFault> =
+                    match self.hosts[host].manifests.contains_key(&release.digest) {
+                        true => Ok(()),
+                        false => Err(crate::depot::fault(true, "the archive is not there")),
+                    };
+                if result.is_ok() {
+                    self.hosts[host].unpacked.insert(release.digest);
+                }
+                self.handle(host, Event::Unpacked { group, release, result });
+            }
+            Job::ReadChannel { group } => {
+                let result = self.depot.read(host);
+                self.handle(host, Event::Channel { group, result });
+            }
+            Job::Launch { group, run, launch } => self.launch(host, group, run, &launch),
+            Job::Check { group, check, digest } => {
+                let result = self.health(host, &digest);
+                self.handle(host, Event::Checked { group, check, result });
+            }
+            Job::Hook { group, hook, end, text } => {
+                if self.hosts[host].hooks.remove(&hook).is_some() {
+                    let result = HookResult { end, text: Text::new(text) };
+                    self.handle(host, Event::HookDone { group, hook, result });
+                }
+            }
+        }
+    }
+
+    fn launch(&mut self, host: usize, group: GroupName, run: u64, launch: &Launch) {
+        let digest = launch.target.release.digest;
+        if !self.hosts[host].unpacked.contains(&digest) {
+            let reason = Text::new("bin/program: no such file");
+            self.handle(host, Event::LaunchFailed { group, run, reason });
+            return;
+        }
+        self.check_launch(host, &digest);
+        let behaviour = self.depot.behaviour(host, &digest).cloned();
+        let now = self.now;
+        let machine = &mut self.hosts[host];
+        machine.next_pid += 1;
+        let pid = machine.next_pid;
+        let unwell_since = machine.unwell_since;
+        machine.process =
+            Some(Process { pid, digest, started: now, unwell_since, stopping: false });
+        if let Some(after) = behaviour.and_then(|behaviour| behaviour.exits_after) {
+            self.later(micros(after), What::Exit { host, pid });
+        }
+        self.handle(host, Event::Launched { group, run, pid });
+    }
+
+    pub(crate) fn exits(&mut self, host: usize, pid: u32) {
+        if self.end_process(host, pid) {
+            self.say(host, &format!("process {pid} ends by itself"));
+            let event = Event::Exited {
+                group: self.group.clone(),
+                pid,
+                how: ExitKind::Code(1),
+                last_output: Text::new("fatal: cannot go on"),
+            };
+            self.handle(host, event);
+        }
+    }
+
+    fn halt(&mut self, host: usize, group: GroupName, run: u64) {
+        self.check_halt(host);
+        let life = self.hosts[host].life;
+        let Some((pid, digest)) =
+            self.hosts[host].process.as_ref().map(|process| (process.pid, process.digest))
+        else {
+            self.answer(host, 500, Event::Halted { group, run });
+            return;
+        };
+        let takes = self.depot.behaviour(host, &digest).map_or(0, |b| micros(b.stops_in));
+        let now = self.now;
+        let well = self.is_well(host);
+        let machine = &mut self.hosts[host];
+        if let Some(process) = machine.process.as_mut().filter(|process| !process.stopping) {
+            process.stopping = true;
+            if well {
+                process.unwell_since = now;
+            }
+        }
+        self.say(host, &format!("stops process {pid} (run {run})"));
+        self.later(takes, What::Stopped { host, pid, life, run });
+    }
+
+    pub(crate) fn stopped(&mut self, host: usize, pid: u32, life: u64, run: u64) {
+        let group = self.group.clone();
+        if self.end_process(host, pid) {
+            let how = ExitKind::Code(0);
+            let last_output = Text::new("bye");
+            self.handle(host, Event::Exited { group: group.clone(), pid, how, last_output });
+        }
+        if self.is_life(host, life) {
+            self.handle(host, Event::Halted { group, run });
+        }
+    }
+
+    /// A process is gone; whether it was there.
+    pub(crate) fn end_process(&mut self, host: usize, pid: u32) -> bool {
+        let since = self.unwell_since(host).unwrap_or(self.now);
+        let machine = &mut self.hosts[host];
+        if machine.process.as_ref().is_none_or(|process| process.pid != pid) {
+            return false;
+        }
+        machine.unwell_since = since;
+        machine.process = None;
+        true
+    }
+
+    fn run_hook(
+        &mut self,
+        host: usize,
+        group: GroupName,
+        hook: u64,
+        kind: HookKind,
+        launch: &Launch,
+    ) {
+        let digest = launch.target.release.digest;
+        let play = self.depot.behaviour(host, &digest).and_then(|behaviour| match kind {
+            HookKind::Install => behaviour.install,
+            HookKind::Ready => behaviour.ready,
+            HookKind::Verify => behaviour.verify,
+            _ => None,
+        });
+        let now = self.now;
+        let asked = self.hosts[host].asked.entry((digest, kind.key())).or_insert((now, 0));
+        asked.1 += 1;
+        let (first, times) = *asked;
+        let code = |code| HookEnd::Exited(ExitKind::Code(code));
+        let (end, text) = match play {
+            None | Some(Play::Yes) => (code(0), "yes"),
+            Some(Play::No) => (code(1), "no"),
+            Some(Play::NotYetFor(span)) if now < first + micros(span) => (code(75), "not yet"),
+            Some(Play::NotYetFor(_)) => (code(0), "yes"),
+            Some(Play::Hangs) => (HookEnd::TimedOut, "working"),
+            Some(Play::Reboots(boots)) if times <= boots => (code(76), "reboot"),
+            Some(Play::Reboots(_)) => (code(0), "yes"),
+        };
+        let after = match end {
+            HookEnd::TimedOut => micros(HOOK_TIMEOUT),
+            _ => self.between(5, 100),
+        };
+        self.say(host, &format!("runs {} of {}: {text}", kind.key(), self.depot.version(&digest)));
+        self.hosts[host].hooks.insert(hook, now);
+        let life = self.hosts[host].life;
+        let job = Job::Hook { group, hook, end, text };
+        self.later(after, What::Done { host, life, job: Box::new(job) });
+    }
+
+    fn health(&self, host: usize, digest: &Digest) -> CheckResult {
+        let (health, text) = match &self.hosts[host].process {
+            Some(process) if process.digest == *digest && self.is_well(host) => {
+                (Health::Ok, "serving")
+            }
+            Some(_) => (Health::Critical, "exec exited 2: does not serve"),
+            None => (Health::Critical, "exec exited 2: connection refused"),
+        };
+        CheckResult { health, text: Text::new(text) }
+    }
+
+    /// Whether the service on `host` serves, as somebody sees who sees everything.
+    pub(crate) fn is_well(&self, host: usize) -> bool {
+        let Some(process) = &self.hosts[host].process else { return false };
+        let Some(behaviour) = self.depot.behaviour(host, &process.digest) else { return false };
+        let running = || self.hosts.iter().filter(|host| host.process.is_some()).count();
+        self.hosts[host].powered
+            && process.is_well(behaviour, self.now)
+            && (behaviour.needs_members == 0 || running() >= behaviour.needs_members)
+    }
+
+    /// Since when the service on `host` does not serve; `None` while it does.
+    pub(crate) fn unwell_since(&self, host: usize) -> Option<u64> {
+        if self.is_well(host) {
+            return None;
+        }
+        let Some(process) = &self.hosts[host].process else {
+            return Some(self.hosts[host].unwell_since);
+        };
+        let ill = self
+            .depot
+            .behaviour(host, &process.digest)
+            .and_then(|behaviour| behaviour.ill_after)
+            .map(|after| process.started + micros(after))
+            .filter(|ill| *ill <= self.now);
+        Some(ill.unwrap_or(process.unwell_since).max(process.unwell_since))
+    }
+}
+
+fn through_codec(envelope: &Envelope) -> Result<Envelope, String> {
+    let bytes = codec::encode(envelope).map_err(|cause| cause.to_string())?;
+    codec::decode(&bytes).map_err(|cause| cause.to_string())
+}
+
+/// Join addresses of every node: the first hosts, as a configuration would have them.
+const SEEDS: usize = 2;

@@ -1,0 +1,187 @@
+//! Daemons and machines that die and come back.
+//!
+//! Invariant: a dead daemon leaves its program alone, a dead machine takes it along; writes under
+//! way are done or not, each by chance.
+
+use std::time::Duration;
+
+use baton_node::Event;
+
+use crate::program::micros;
+use crate::world::{What, World};
+
+/// Something that befalls a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// SIGKILL for the daemon; it is started again after so many microseconds, or by hand.
+    Kill { host: usize, back: Option<u64> },
+    /// The power fails.
+    PowerOff { host: usize, back: Option<u64> },
+    /// The machine reboots in good order: nothing is lost, but its programs end.
+    Reboot { host: usize, back: u64 },
+    /// The daemon is started, unless another plan was made meanwhile.
+    Start { host: usize, plan: u64 },
+}
+
+impl World {
+    pub(crate) fn befall(&mut self, fault: Fault) {
+        match fault {
+            Fault::Kill { host, back } => self.kill_back(host, back),
+            Fault::PowerOff { host, back } => {
+                self.say(host, "the power fails");
+                self.lose_power(host, back);
+            }
+            Fault::Reboot { host, back } => {
+                if self.hosts[host].powered {
+                    self.say(host, "the machine reboots");
+                    self.lose_power(host, Some(back));
+                }
+            }
+            Fault::Start { host, plan } => {
+                if self.hosts[host].plan == plan {
+                    self.switch_on(host);
+                }
+            }
+        }
+    }
+
+    fn kill_back(&mut self, host: usize, back: Option<u64>) {
+        if self.hosts[host].node.is_none() {
+            return;
+        }
+        self.say(host, "the daemon is killed");
+        self.stop_daemon(host);
+        self.come_back(host, back);
+    }
+
+    fn lose_power(&mut self, host: usize, back: Option<u64>) {
+        self.stop_daemon(host);
+        if let Some(pid) = self.hosts[host].process.as_ref().map(|process| process.pid) {
+            self.end_process(host, pid);
+        }
+        self.hosts[host].powered = false;
+        self.come_back(host, back);
+    }
+
+    fn stop_daemon(&mut self, host: usize) {
+        let machine = &mut self.hosts[host];
+        machine.node = None;
+        machine.tick_at = None;
+        machine.plan += 1;
+        machine.hooks.clear();
+        machine.disk.busy_until = 0;
+        for file in machine.disk.crash(&mut self.rng) {
+            self.file_changed(host, &file);
+        }
+        self.checks.ended(host);
+    }
+
+    fn come_back(&mut self, host: usize, back: Option<u64>) {
+        if let Some(after) = back {
+            let plan = self.hosts[host].plan;
+            self.later(after, What::Fault(Fault::Start { host, plan }));
+        }
+    }
+
+    /// The machine runs and its daemon, too.
+    pub(crate) fn switch_on(&mut self, host: usize) {
+        self.hosts[host].plan += 1;
+        if !self.hosts[host].powered {
+            let now = self.now;
+            self.hosts[host].power_on(now);
+            self.say(host, "the machine boots");
+        }
+        self.start_daemon(host);
+    }
+
+    /// Kills the daemon; it stays down until [`World::start`].
+    pub fn kill_daemon(&mut self, host: usize) {
+        self.befall(Fault::Kill { host, back: None });
+    }
+
+    /// Kills the daemon and starts it again `after`.
+    pub fn bounce_daemon(&mut self, host: usize, after: Duration) {
+        self.befall(Fault::Kill { host, back: Some(micros(after)) });
+    }
+
+    /// Takes the machine's power; it stays off until [`World::start`].
+    pub fn power_off(&mut self, host: usize) {
+        self.befall(Fault::PowerOff { host, back: None });
+    }
+
+    /// Takes the machine's power and gives it back `after`.
+    pub fn power_cycle(&mut self, host: usize, after: Duration) {
+        self.befall(Fault::PowerOff { host, back: Some(micros(after)) });
+    }
+
+    /// Switches the machine and its daemon on, if they are not.
+    pub fn start(&mut self, host: usize) {
+        self.switch_on(host);
+    }
+
+    /// Stops the daemon in good order and starts it again `after`.
+    pub fn restart_daemon(&mut self, host: usize, after: Duration) {
+        if self.hosts[host].node.is_some() {
+            self.say(host, "the daemon is restarted in good order");
+            self.handle(host, Event::Goodbye { stop_services: false });
+            self.befall(Fault::Kill { host, back: Some(micros(after)) });
+        }
+    }
+
+    /// The program on this host dies.
+    pub fn crash_program(&mut self, host: usize) {
+        if let Some(pid) = self.hosts[host].process.as_ref().map(|process| process.pid) {
+            self.exits(host, pid);
+        }
+    }
+
+    /// Whether the machine and its daemon run.
+    pub fn is_up(&self, host: usize) -> bool {
+        self.hosts[host].node.is_some()
+    }
+
+    /// No link between the two sides carries anything.
+    pub fn partition(&mut self, side: &[usize]) {
+        let all: Vec<usize> = (0..self.hosts.len()).collect();
+        self.trace.say(self.now, "net", &format!("partition: {side:?} against the others"));
+        for one in all.iter().filter(|host| side.contains(host)) {
+            for other in all.iter().filter(|host| !side.contains(host)) {
+                self.net.cut(*one, *other);
+                self.net.cut(*other, *one);
+            }
+        }
+    }
+
+    /// Every link carries again, and the depot is in reach of everybody.
+    pub fn heal(&mut self) {
+        self.trace.say(self.now, "net", "every link carries again");
+        self.net.heal();
+        self.depot.unreachable.clear();
+    }
+
+    /// The depot is out of reach, of these hosts.
+    pub fn lose_depot(&mut self, hosts: &[usize]) {
+        self.trace.say(self.now, "depot", &format!("out of reach of {hosts:?}"));
+        self.depot.unreachable.extend(hosts);
+    }
+
+    /// A ledger file rots on a machine that is off; its daemon finds that at its start.
+    pub fn damage_ledger(&mut self, host: usize) {
+        let file = format!("ledger.{}", self.group);
+        self.hosts[host].disk.damage(&file);
+        self.say(host, "the ledger's file is damaged");
+    }
+
+    /// The ledger's file as it is now.
+    pub fn copy_ledger(&self, host: usize) -> Option<Vec<u8>> {
+        self.hosts[host].disk.read(&format!("ledger.{}", self.group)).map(<[u8]>::to_vec)
+    }
+
+    /// An earlier copy of the ledger's file is put back while its daemon is down.
+    pub fn restore_ledger(&mut self, host: usize, content: Vec<u8>) {
+        let file = format!("ledger.{}", self.group);
+        self.hosts[host].disk.restore(&file, content);
+        self.checks.rolled_back(host);
+        self.say(host, "an older copy of the ledger's file is put back");
+    }
+}

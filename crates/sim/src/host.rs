@@ -1,0 +1,150 @@
+//! One machine of the world: its daemon, clock, disk, store and program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use baton_node::{Adopted, Boot, Manifests, Node};
+use baton_types::{BootNonce, Digest, Moment, NodeId, NodeName, Now, Text, WallTime};
+use rand::RngExt as _;
+use rand::rngs::StdRng;
+
+use crate::disk::Disk;
+use crate::program::Process;
+use crate::settings::{Setup, group};
+
+/// See the module's page.
+pub(crate) struct Host {
+    pub(crate) id: NodeId,
+    pub(crate) name: String,
+    pub(crate) addr: SocketAddr,
+    /// The daemon, while it runs.
+    pub(crate) node: Option<Node>,
+    /// Counts the daemon's starts: answers to an earlier one reach nobody.
+    pub(crate) life: u64,
+    /// Whether the machine runs.
+    pub(crate) powered: bool,
+    pub(crate) machine_boot: u64,
+    nonce: BootNonce,
+    counter: u64,
+    /// World time minus the machine's boot clock; before the world began for the first boot.
+    booted: i64,
+    /// What people's clock on it is off by, in milliseconds.
+    skew: i64,
+    pub(crate) disk: Disk,
+    pub(crate) manifests: Manifests,
+    pub(crate) unpacked: BTreeSet<Digest>,
+    pub(crate) process: Option<Process>,
+    /// Since when no program of the service is well, while none runs.
+    pub(crate) unwell_since: u64,
+    /// Hooks that run, by number, with what ends them.
+    pub(crate) hooks: BTreeMap<u64, u64>,
+    /// When a hook was first asked on this machine, and how often.
+    pub(crate) asked: BTreeMap<(Digest, &'static str), (u64, u32)>,
+    /// The tick that is in the queue.
+    pub(crate) tick_at: Option<u64>,
+    /// A machine or daemon comes back by itself then; another plan replaces it.
+    pub(crate) plan: u64,
+    pub(crate) next_pid: u32,
+}
+
+impl Host {
+    /// A machine that was never switched on.
+    pub(crate) fn new(index: usize, rng: &mut StdRng) -> Self {
+        let addr = SocketAddr::from(([10, 0, 0, u8::try_from(index + 1).unwrap_or(255)], 7946));
+        Self {
+            id: NodeId::from_random(rng.random()),
+            name: format!("n{}", index + 1),
+            addr,
+            node: None,
+            life: 0,
+            powered: false,
+            machine_boot: 0,
+            nonce: BootNonce::from_random(0),
+            counter: 0,
+            booted: -rng.random_range(0..3_600_000_000_i64),
+            skew: rng.random_range(-100_000..100_000),
+            disk: Disk::default(),
+            manifests: Manifests::new(),
+            unpacked: BTreeSet::new(),
+            process: None,
+            unwell_since: 0,
+            hooks: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            tick_at: None,
+            plan: 0,
+            next_pid: 100,
+        }
+    }
+
+    /// The machine's clocks at world time `now`.
+    pub(crate) fn clocks(&self, now: u64) -> Now {
+        let moment = i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(self.booted);
+        let millis = i64::try_from(now / 1_000).unwrap_or(i64::MAX);
+        Now {
+            moment: Moment(u64::try_from(moment).unwrap_or(0)),
+            wall: WallTime(WORLD_BEGAN + millis + self.skew),
+        }
+    }
+
+    /// The world time of one of its moments.
+    pub(crate) fn world_time(&self, moment: Moment) -> u64 {
+        let moment = i64::try_from(moment.0).unwrap_or(i64::MAX);
+        u64::try_from(moment.saturating_add(self.booted)).unwrap_or(0)
+    }
+
+    /// The machine boots: its clock begins anew, nothing runs.
+    pub(crate) fn power_on(&mut self, now: u64) {
+        if self.machine_boot > 0 {
+            self.booted = i64::try_from(now).unwrap_or(i64::MAX) - BOOT_TAKES;
+        }
+        self.machine_boot += 1;
+        self.powered = true;
+    }
+
+    /// What a daemon is given at its start on this machine.
+    pub(crate) fn boot(&mut self, setup: &Setup, rng: &mut StdRng) -> Boot {
+        self.life += 1;
+        self.nonce = BootNonce::from_random(rng.random());
+        self.counter = 0;
+        self.hooks.clear();
+        let adopted = self
+            .process
+            .as_ref()
+            .map(|process| (group(), Adopted { pid: process.pid, digest: process.digest }));
+        Boot {
+            node: self.id,
+            name: NodeName::new(self.name.clone()).expect("a name"),
+            addr: self.addr,
+            version: Text::new("0.1.0"),
+            nonce: self.nonce,
+            machine_boot: format!(
+                "{:032x}",
+                u128::from(self.machine_boot) << 64 | u128::from(self.addr.port())
+            ),
+            timing: setup.timing.clone(),
+            labels: BTreeMap::new(),
+            has_seeds: setup.hosts > 1,
+            services: vec![setup.service()],
+            files: self.disk.found(),
+            manifests: self.manifests.clone(),
+            unpacked: self.unpacked.clone(),
+            adopted: adopted.into_iter().collect(),
+            seed: rng.random(),
+        }
+    }
+
+    /// Sender, boot nonce and counter of its next envelope.
+    pub(crate) fn stamp(&mut self, stream: bool) -> (NodeId, BootNonce, u64) {
+        if stream {
+            return (self.id, self.nonce, 0);
+        }
+        self.counter += 1;
+        (self.id, self.nonce, self.counter)
+    }
+}
+
+/// 2026-01-01T00:00:00Z, for people.
+const WORLD_BEGAN: i64 = 1_767_225_600_000;
+
+/// What the boot clock shows when a daemon starts at boot, in microseconds.
+const BOOT_TAKES: i64 = 3_000_000;

@@ -1,0 +1,1 @@
+//! A world as a scripted test wants it.

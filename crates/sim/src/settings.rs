@@ -1,0 +1,91 @@
+//! What a world is made of: how many nodes, which policy.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use baton_types::manifest::HealthTiming;
+use baton_types::policy::{Policy, Strategy};
+use baton_types::service::{Runner, ServiceSettings};
+use baton_types::timing::{Profile, RingTiming};
+use baton_types::{GroupName, Name};
+
+/// How a world begins.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// Nodes, all of them members of the one group.
+    pub hosts: usize,
+    /// Members that the group starts with.
+    pub expect: u32,
+    /// Ring and ledger timings.
+    pub timing: RingTiming,
+    /// How a new target reaches the group.
+    pub strategy: Strategy,
+    /// Policy of the first phase.
+    pub update: Policy,
+    /// Policy of a rollback.
+    pub rollback: Policy,
+    /// Every envelope is encoded and decoded on its way.
+    pub through_codec: bool,
+    /// Lines of the trace that are kept in words.
+    pub trace_lines: usize,
+}
+
+impl Setup {
+    /// A group of `hosts` with short times and otherwise the defaults.
+    pub fn of(seed: u64, hosts: usize) -> Self {
+        Self {
+            seed,
+            hosts,
+            expect: u32::try_from(hosts).unwrap_or(u32::MAX),
+            timing: Profile::Lan.timing(),
+            strategy: Strategy::Rolling,
+            update: short_policy(),
+            rollback: short_policy(),
+            through_codec: seed % 20 == 0,
+            trace_lines: 40,
+        }
+    }
+
+    /// The service's settings on every node.
+    pub(crate) fn service(&self) -> ServiceSettings {
+        ServiceSettings {
+            name: group(),
+            depot: "file:///depot".to_owned(),
+            release: Name::new("app").expect("a name"),
+            channel: Name::new("stable").expect("a name"),
+            poll: Duration::from_secs(5),
+            trusted_keys: Vec::new(),
+            strategy: self.strategy,
+            runner: Runner::Process,
+            expect: self.expect,
+            run_as: None,
+            keep_releases: 3,
+            env: BTreeMap::new(),
+            health: HealthTiming::default(),
+            update: self.update.clone(),
+            rollback: self.rollback.clone(),
+            order: 0,
+        }
+    }
+}
+
+/// The group of every world.
+pub fn group() -> GroupName {
+    "app.main".parse().expect("a group")
+}
+
+/// A policy whose times fit virtual minutes.
+pub fn short_policy() -> Policy {
+    let seconds = Duration::from_secs;
+    Policy {
+        start_timeout: seconds(10),
+        monitor: seconds(5),
+        prepare_timeout: seconds(60),
+        ready_timeout: seconds(30),
+        turn_timeout: seconds(90),
+        progress_timeout: seconds(120),
+        ..Policy::default()
+    }
+}

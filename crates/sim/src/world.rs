@@ -1,0 +1,290 @@
+//! The world: one queue of what happens when, and everybody in it.
+//!
+//! Invariant: what happens next is decided by (time, order of asking) alone; chance is drawn from
+//! one generator in that order.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use baton_node::{Event, Node, Reply, Request};
+use baton_types::GroupName;
+use baton_wire::Envelope;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::check::{Checks, Violation};
+use crate::depot::Depot;
+use crate::host::Host;
+use crate::net::Network;
+use crate::program::micros;
+use crate::settings::{Setup, group};
+use crate::trace::Trace;
+
+/// See the module's page.
+pub struct World {
+    pub(crate) setup: Setup,
+    pub(crate) group: GroupName,
+    pub(crate) now: u64,
+    pub(crate) rng: StdRng,
+    pub(crate) hosts: Vec<Host>,
+    /// All links.
+    pub net: Network,
+    /// The depot.
+    pub depot: Depot,
+    /// How disks and machines fail.
+    pub faults: Faults,
+    pub(crate) checks: Checks,
+    /// What happened.
+    pub trace: Trace,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) replies: BTreeMap<u64, Reply>,
+    pub(crate) next_request: u64,
+    queue: BTreeMap<(u64, u64), What>,
+    asked: u64,
+    addrs: BTreeMap<SocketAddr, usize>,
+    /// Events without time going by: a live-lock ends the run.
+    spins: u32,
+}
+
+/// How disks fail, and how often a daemon dies at a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Longest durable write.
+    pub write_max: Duration,
+    /// Writes that fail, of a thousand.
+    pub write_fails: u32,
+    /// Writes during which the daemon dies, of a thousand.
+    pub dies_at_write: u32,
+}
+
+/// Something that is going to happen.
+pub(crate) enum What {
+    /// A node's timer.
+    Tick(usize),
+    /// An envelope arrives.
+    Deliver { to: usize, from: SocketAddr, envelope: Box<Envelope> },
+    /// Something that the shell did for a daemon is done.
+    Answer { host: usize, life: u64, event: Box<Event> },
+    /// A durable write ends.
+    Written { host: usize, life: u64, write: u64, ok: bool },
+    /// Something of the shell that looks at the world when it is done.
+    Done { host: usize, life: u64, job: Box<crate::effects::Job> },
+    /// A program ends by itself.
+    Exit { host: usize, pid: u32 },
+    /// A program that was told to stop is gone.
+    Stopped { host: usize, pid: u32, life: u64, run: u64 },
+    /// A fault or its end.
+    Fault(crate::faults::Fault),
+}
+
+impl World {
+    /// A world of machines that were never switched on, and an empty depot.
+    pub fn new(setup: Setup) -> Self {
+        let mut rng = StdRng::seed_from_u64(setup.seed);
+        let hosts: Vec<Host> = (0..setup.hosts).map(|index| Host::new(index, &mut rng)).collect();
+        let addrs = hosts.iter().enumerate().map(|(index, host)| (host.addr, index)).collect();
+        Self {
+            group: group(),
+            now: 0,
+            rng,
+            addrs,
+            net: Network::new(),
+            depot: Depot::default(),
+            faults: Faults { write_max: Duration::from_millis(3), ..Faults::default() },
+            checks: Checks::new(hosts.len()),
+            trace: Trace::new(setup.trace_lines),
+            violation: None,
+            replies: BTreeMap::new(),
+            next_request: 0,
+            queue: BTreeMap::new(),
+            asked: 0,
+            spins: 0,
+            hosts,
+            setup,
+        }
+    }
+
+    /// Microseconds since the world began.
+    pub fn now(&self) -> Duration {
+        Duration::from_micros(self.now)
+    }
+
+    /// What went against a promise, if anything did; the run has ended there.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    pub(crate) fn host_at(&self, addr: SocketAddr) -> Option<usize> {
+        self.addrs.get(&addr).copied()
+    }
+
+    /// Something happens `after` microseconds from now.
+    pub(crate) fn later(&mut self, after: u64, what: What) {
+        self.asked += 1;
+        self.queue.insert((self.now.saturating_add(after), self.asked), what);
+    }
+
+    pub(crate) fn answer(&mut self, host: usize, after: u64, event: Event) {
+        let life = self.hosts[host].life;
+        self.later(after, What::Answer { host, life, event: Box::new(event) });
+    }
+
+    /// A random number of microseconds within bounds of milliseconds.
+    pub(crate) fn between(&mut self, least_ms: u64, most_ms: u64) -> u64 {
+        self.rng.random_range(least_ms * 1_000..=most_ms * 1_000)
+    }
+
+    /// Runs until something went wrong or `until`, a world time, has come.
+    pub(crate) fn run_to(&mut self, until: u64) {
+        while self.violation.is_none() {
+            match self.queue.first_key_value() {
+                Some(((at, _), _)) if *at <= until => self.step(),
+                _ => break,
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Runs for `span`.
+    pub fn run_for(&mut self, span: Duration) {
+        self.run_to(self.now + micros(span));
+    }
+
+    /// The next thing happens.
+    pub(crate) fn step(&mut self) {
+        let Some(((at, _), what)) = self.queue.pop_first() else { return };
+        self.spins = if at > self.now { 0 } else { self.spins + 1 };
+        self.now = self.now.max(at);
+        if self.spins > SPINS_MAX {
+            self.violate("live-lock", format!("{SPINS_MAX} events without time going by"));
+            return;
+        }
+        self.happen(what);
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::Tick(host) => self.ticked(host),
+            What::Deliver { to, from, envelope } => {
+                if self.hosts[to].node.is_some() {
+                    self.trace_envelope(to, from, &envelope);
+                    self.handle(to, Event::Packet { from, envelope: *envelope });
+                }
+            }
+            What::Answer { host, life, event } => {
+                if self.is_life(host, life) {
+                    self.handle(host, *event);
+                }
+            }
+            What::Written { host, life, write, ok } => self.written(host, life, write, ok),
+            What::Done { host, life, job } => {
+                if self.is_life(host, life) {
+                    self.finish(host, *job);
+                }
+            }
+            What::Exit { host, pid } => self.exits(host, pid),
+            What::Stopped { host, pid, life, run } => self.stopped(host, pid, life, run),
+            What::Fault(fault) => self.befall(fault),
+        }
+    }
+
+    pub(crate) fn is_life(&self, host: usize, life: u64) -> bool {
+        self.hosts[host].life == life && self.hosts[host].node.is_some()
+    }
+
+    /// Hands one event to a node, does what it wants done, and looks at what came of it.
+    pub(crate) fn handle(&mut self, host: usize, event: Event) {
+        let now = self.hosts[host].clocks(self.now);
+        let Some(node) = self.hosts[host].node.as_mut() else { return };
+        node.handle(now, event);
+        self.after(host);
+    }
+
+    /// A daemon starts.
+    pub(crate) fn start_daemon(&mut self, host: usize) {
+        if !self.hosts[host].powered || self.hosts[host].node.is_some() {
+            return;
+        }
+        let setup = self.setup.clone();
+        let boot = self.hosts[host].boot(&setup, &mut self.rng);
+        let now = self.hosts[host].clocks(self.now);
+        self.say(host, "the daemon starts");
+        self.hosts[host].node = Some(Node::new(boot, now));
+        self.hosts[host].tick_at = None;
+        self.checks.started(host);
+        self.after(host);
+    }
+
+    fn after(&mut self, host: usize) {
+        let effects = match self.hosts[host].node.as_mut() {
+            Some(node) => node.take_effects(),
+            None => return,
+        };
+        // What is committed is looked at before what follows from it, as an answer does.
+        self.check(host);
+        for effect in effects {
+            self.carry_out(host, effect);
+        }
+        self.plan_tick(host);
+    }
+
+    fn plan_tick(&mut self, host: usize) {
+        let Some(node) = self.hosts[host].node.as_ref() else { return };
+        let due = self.hosts[host].world_time(node.next_tick()).max(self.now);
+        if self.hosts[host].tick_at.is_none_or(|planned| due < planned) {
+            self.hosts[host].tick_at = Some(due);
+            self.later(due - self.now, What::Tick(host));
+        }
+    }
+
+    fn ticked(&mut self, host: usize) {
+        if self.hosts[host].tick_at != Some(self.now) {
+            return;
+        }
+        self.hosts[host].tick_at = None;
+        let Some(node) = self.hosts[host].node.as_ref() else { return };
+        if self.hosts[host].world_time(node.next_tick()) > self.now {
+            self.plan_tick(host);
+            return;
+        }
+        self.trace.quiet(self.now, host, 1, 0);
+        self.handle(host, Event::Tick);
+    }
+
+    /// Asks a node something; the number under which [`World::reply`] finds what it says.
+    pub fn ask(&mut self, host: usize, what: Request) -> u64 {
+        self.next_request += 1;
+        let request = self.next_request;
+        self.say(host, &format!("request {request}: {}", crate::operator::words(&what)));
+        self.handle(host, Event::Request { request, what });
+        request
+    }
+
+    /// What a node said to a request.
+    pub fn reply(&self, request: u64) -> Option<&Reply> {
+        self.replies.get(&request)
+    }
+
+    pub(crate) fn say(&mut self, host: usize, words: &str) {
+        self.trace.say(self.now, &self.hosts[host].name, words);
+    }
+
+    pub(crate) fn violate(&mut self, invariant: &'static str, what: String) {
+        if self.violation.is_none() {
+            self.trace.say(self.now, "world", &format!("VIOLATION of {invariant}: {what}"));
+            let violation = Violation {
+                seed: self.setup.seed,
+                invariant,
+                what,
+                at: Duration::from_micros(self.now),
+                recent: self.trace.recent().map(str::to_owned).collect(),
+            };
+            self.violation = Some(violation);
+        }
+    }
+}
+
+/// Events at one instant: a burst of a whole group is far below, two parts that talk in a circle
+/// without a delay are above.
+const SPINS_MAX: u32 = 20_000;

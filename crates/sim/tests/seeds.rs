@@ -1,0 +1,63 @@
+//! Whole groups under faults, one campaign per seed.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use baton_sim::Campaign;
+
+/// Seeds of the normal test: as many as fit about a minute on two cores.
+const SEEDS: u64 = 200;
+
+#[test]
+fn seeds_keep_every_promise() {
+    if let Some(seed) = number("BATON_SIM_SEED") {
+        match Campaign::new(seed, 400).run() {
+            Ok(report) => println!("seed {seed}: {report:?}"),
+            Err(violation) => panic!("{violation}"),
+        }
+        return;
+    }
+    let seeds = number("BATON_SIM_SEEDS").unwrap_or(SEEDS);
+    let next = AtomicU64::new(1);
+    let broken = Mutex::new(Vec::new());
+    let done = Mutex::new((0u64, 0usize, 0u64));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > seeds {
+                        break;
+                    }
+                    match Campaign::new(seed, 40).run() {
+                        Ok(report) => {
+                            let mut done = done.lock().expect("whole");
+                            done.0 += report.events;
+                            done.1 += report.rollouts;
+                            done.2 += report.version;
+                        }
+                        Err(violation) => broken.lock().expect("whole").push(violation),
+                    }
+                }
+            });
+        }
+    });
+    let (events, rollouts, commits) = *done.lock().expect("whole");
+    println!("{seeds} seeds: {events} events, {commits} commits, {rollouts} rollouts ended");
+    let mut broken = broken.into_inner().expect("whole");
+    broken.sort_by_key(|violation| violation.seed);
+    for violation in broken.iter().skip(1) {
+        println!(
+            "seed {}: {} at {:?}: {}",
+            violation.seed, violation.invariant, violation.at, violation.what
+        );
+    }
+    if let Some(first) = broken.first() {
+        panic!("{} of {seeds} seeds broke a promise; the first: {first}", broken.len());
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
