@@ -206,7 +206,7 @@ impl Findings {
             .take(FOLDER_MAX_ENTRIES)
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-            .filter(|path| !path.file_name().is_some_and(|n| n.as_encoded_bytes()[0] == b'.'))
+            .filter(|path| path.file_name().is_none_or(|n| n.as_encoded_bytes()[0] != b'.'))
             .collect();
         paths.sort();
         paths

@@ -50,7 +50,7 @@ pub(crate) enum Question {
 /// Why the socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open the control socket {path}: {cause}")]
-pub(crate) struct ControlError {
+pub struct ControlError {
     path: PathBuf,
     cause: std::io::Error,
 }

@@ -59,10 +59,11 @@ impl Depots {
         let (this, group, keys) =
             (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
         self.work(move || {
-            let result = (|| -> Result<Manifest, DepotFault> {
+            let result = (|| -> Result<Box<Manifest>, DepotFault> {
                 let url: DepotUrl = parse(&depot)?;
                 let trusted = TrustedKeys::load(&keys).map_err(fault)?;
-                this.store.fetch(&Depot::open(&url), &trusted, &release).map_err(fault)
+                let fetched = this.store.fetch(&Depot::open(&url), &trusted, &release);
+                fetched.map(Box::new).map_err(fault)
             })();
             Event::Fetched { group, release, result }
         });

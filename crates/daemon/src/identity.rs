@@ -8,7 +8,7 @@ use baton_types::NodeId;
 
 /// Why there is no identity.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum IdentityError {
+pub enum IdentityError {
     /// The file is there but holds no id. It is left as it is: another id is another node.
     #[error(
         "{} holds no node id ({cause}); restore it, or remove it to let this machine join as a new \

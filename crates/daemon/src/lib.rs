@@ -20,4 +20,7 @@ mod run;
 mod seeds;
 mod shell;
 
+pub use control::ControlError;
+pub use identity::IdentityError;
+pub use net::NetError;
 pub use run::{RunError, run};

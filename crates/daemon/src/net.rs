@@ -44,7 +44,7 @@ struct Shared {
 
 /// Why the sockets could not be opened. Nothing was started.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NetError {
+pub enum NetError {
     /// The address is taken, not ours, or not allowed.
     #[error("cannot bind {protocol} {addr}: {cause}")]
     Bind {

@@ -116,21 +116,30 @@ impl Asks {
 
     /// When something is due next.
     pub(crate) fn next_tick(&self) -> Option<Moment> {
-        self.pending.values().map(|pending| pending.next_try.min(pending.since + READING)).min()
+        self.pending.values().map(|pending| pending.next_try.min(pending.last_moment())).min()
     }
 
     fn patience(&self, pending: &Pending, has_leader: impl Fn(&GroupName) -> bool) -> Duration {
         match pending.question {
             Question::Status(_) | Question::History(_) if has_leader(pending.group()) => READING,
             // A copy is at hand, and says that nobody leads.
-            Question::Status(_) | Question::History(_) => self.retry * 4,
+            Question::Status(_) | Question::History(_) => READING.min(self.retry * 4),
             Question::Command(_) if pending.was_sent || has_leader(pending.group()) => COMMAND,
-            Question::Command(_) => self.leaderless,
+            Question::Command(_) => COMMAND.min(self.leaderless),
         }
     }
 }
 
 impl Pending {
+    /// When patience ends in any case: a tick before that, with nothing to do, would come again
+    /// and again.
+    fn last_moment(&self) -> Moment {
+        match self.question {
+            Question::Status(_) | Question::History(_) => self.since + READING,
+            Question::Command(_) => self.since + COMMAND,
+        }
+    }
+
     /// The group that it is about.
     pub(crate) fn group(&self) -> &GroupName {
         match &self.question {
@@ -227,6 +236,33 @@ mod tests {
         assert_eq!(asks.due(start + Duration::from_millis(1_200), |_| false), [Due::GiveUp(id)]);
         assert!(asks.end(id).is_some());
         assert!(asks.end(id).is_none());
+    }
+
+    #[test]
+    fn every_tick_has_something_to_do() {
+        let action = baton_types::CommandAction::Pause;
+        let by = baton_types::NodeName::new("n1").expect("a name");
+        let id = CommandId::from_random(1);
+        let command = baton_types::Command { id, group: group(), by, action };
+        for question in [Question::Status(group()), Question::Command(command)] {
+            for (_, profile) in Profile::ALL.iter().map(|(profile, word)| (word, profile)) {
+                for (leader, by_message) in [(true, true), (true, false), (false, false)] {
+                    let mut asks = Asks::new(&profile.timing());
+                    asks.begin(Moment(0), id, question.clone(), Asker::Request(7));
+                    let mut ended = false;
+                    for _ in 0..1_000 {
+                        let Some(now) = asks.next_tick() else { break };
+                        match asks.due(now, |_| leader).as_slice() {
+                            [Due::GiveUp(id)] => ended = asks.end(*id).is_some(),
+                            [Due::Try(id)] if leader => asks.sent(now, *id, by_message),
+                            [Due::Try(id)] => asks.not_sent(now, *id),
+                            other => panic!("nothing to do at {now:?}: {other:?}"),
+                        }
+                    }
+                    assert!(ended);
+                }
+            }
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub enum Event {
         /// The release.
         release: Release,
         /// Its manifest once it is verified and kept.
-        result: Result<Manifest, DepotFault>,
+        result: Result<Box<Manifest>, DepotFault>,
     },
     /// An unpacking ended.
     Unpacked {

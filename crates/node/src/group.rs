@@ -74,6 +74,8 @@ pub(crate) struct Group {
     /// Voters to remove, with the commands that ask for it.
     removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
     leading: bool,
+    /// The leader that was last told of.
+    told_leader: Option<NodeId>,
     file: ServiceFile,
     /// The launch that the service was last asked to run.
     launched: Option<Launch>,
@@ -153,6 +155,7 @@ impl Group {
             channel_error: String::new(),
             removals: BTreeMap::new(),
             leading: false,
+            told_leader: None,
             file,
             launched: None,
             rollout: None,
@@ -240,13 +243,14 @@ impl Group {
                     shared.write(files::ledger(&self.name), &*file, waiting);
                 }
                 LedgerOutput::Committed(record) => self.committed(now, shared, &record),
-                LedgerOutput::Leading { term } => self.leads(now, shared, term),
-                LedgerOutput::NotLeading => self.leads_no_more(shared),
+                LedgerOutput::Leading { .. } => self.leads(now, shared),
+                LedgerOutput::NotLeading => self.leads_no_more(),
                 LedgerOutput::Note(text) => {
                     shared.log(Line::new(Level::Info, text).of(&self.name));
                 }
             }
         }
+        self.tell_leader(shared);
         moved
     }
 

@@ -17,11 +17,38 @@ pub struct IdError {
     found: String,
 }
 
+/// Ids are text in JSON, where people read them, and sixteen bytes on the wire.
+macro_rules! text_for_people {
+    ($name:ident) => {
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                if serializer.is_human_readable() {
+                    serializer.collect_str(self)
+                } else {
+                    self.0.serialize(serializer)
+                }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                if deserializer.is_human_readable() {
+                    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+                } else {
+                    <[u8; 16]>::deserialize(deserializer).map(Self)
+                }
+            }
+        }
+    };
+}
+
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub [u8; 16]);
+
+        text_for_people!($name);
 
         impl $name {
             /// The id made of 128 random bits that the caller drew.
@@ -57,8 +84,10 @@ macro_rules! random_id {
 }
 
 /// A node: a UUID (RFC 9562, version 4) that lives in the node's data directory.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId([u8; 16]);
+
+text_for_people!(NodeId);
 
 impl NodeId {
     /// A version 4 UUID from 128 random bits; the six bits of version and variant are set here.

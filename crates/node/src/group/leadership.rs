@@ -70,17 +70,36 @@ impl Group {
         }
     }
 
-    pub(super) fn leads(&mut self, now: Now, shared: &mut Shared, term: Term) {
+    pub(super) fn leads(&mut self, now: Now, shared: &mut Shared) {
         self.leading = true;
         self.stale = true;
         shared.asks.retry_now(now.moment, &self.name);
-        let mut line =
-            Line::new(Level::Info, format!("{} leads in term {term}", shared.name)).of(&self.name);
-        line.term = Some(term);
+    }
+
+    /// One line on every voter when leadership changes hands.
+    pub(super) fn tell_leader(&mut self, shared: &mut Shared) {
+        let view = self.ledger.view();
+        let leader = view.leader;
+        if leader == self.told_leader {
+            return;
+        }
+        let (level, text) = match leader {
+            Some(node) => {
+                (Level::Info, format!("{} leads in term {}", shared.name_of(node), view.term))
+            }
+            None => {
+                let reason = self.quorum_reason(shared, view.quorum_reason.clone());
+                (Level::Warning, format!("no leader: {reason}"))
+            }
+        };
+        let mut line = Line::new(level, text).of(&self.name);
+        line.term = Some(view.term);
+        line.member = leader.map(|node| Text::new(&shared.name_of(node)));
+        self.told_leader = leader;
         shared.log(line);
     }
 
-    pub(super) fn leads_no_more(&mut self, shared: &mut Shared) {
+    pub(super) fn leads_no_more(&mut self) {
         self.leading = false;
         self.lead.step_down();
         self.inputs.clear();
@@ -91,8 +110,6 @@ impl Group {
         // Whoever asked asks the next leader by himself.
         self.owed.clear();
         self.wake = None;
-        let text = format!("{} leads no longer", shared.name);
-        shared.log(Line::new(Level::Info, text).of(&self.name));
     }
 
     /// Takes a command for this leader, from here (`None`) or from another node.
@@ -141,7 +158,7 @@ impl Group {
     }
 
     /// A member's message for the leader; one that does not lead any more drops it.
-    pub(crate) fn from_member(&mut self, from: NodeId, message: baton_wire::TurnMessage) {
+    pub(crate) fn take_from_member(&mut self, from: NodeId, message: baton_wire::TurnMessage) {
         if self.leading && self.inputs.len() < INPUTS_MAX {
             self.inputs.push(LeadInput::FromMember(from, message));
         }
@@ -209,7 +226,7 @@ impl Group {
 
     /// One step, if this node leads, something came in or is due, and no record is in flight.
     pub(super) fn drive_lead(&mut self, now: Now, shared: &mut Shared) -> bool {
-        if !self.leading || self.unreadable || !(self.stale || !self.inputs.is_empty()) {
+        if !self.leading || self.unreadable || (!self.stale && self.inputs.is_empty()) {
             return false;
         }
         let ledger = self.ledger.view();

@@ -27,7 +27,7 @@ impl Group {
     }
 
     /// The ledger names nodes by id; people know them by name.
-    fn quorum_reason(&self, shared: &Shared, mut reason: String) -> String {
+    pub(super) fn quorum_reason(&self, shared: &Shared, mut reason: String) -> String {
         if reason.is_empty() {
             return reason;
         }

@@ -18,7 +18,7 @@ use crate::shared::Shared;
 
 impl Group {
     /// A message of the group's leader for this member.
-    pub(crate) fn from_leader(&mut self, now: Now, from: NodeId, message: TurnMessage) {
+    pub(crate) fn take_from_leader(&mut self, now: Now, from: NodeId, message: TurnMessage) {
         self.member.receive(now, from, message);
     }
 
@@ -86,11 +86,11 @@ impl Group {
         now: Now,
         shared: &mut Shared,
         release: &Release,
-        result: Result<Manifest, DepotFault>,
+        result: Result<Box<Manifest>, DepotFault>,
     ) {
         self.restore_fetched(now, shared, release, result.as_ref().err());
         let result = match result {
-            Ok(_) => FetchResult::Done,
+            Ok(_manifest) => FetchResult::Done,
             Err(fault) => fault_result(fault),
         };
         self.member.input(now, MemberInput::Fetched { digest: release.digest, result });

@@ -53,14 +53,14 @@ impl Node {
 
     fn turn_message(&mut self, now: Now, sender: NodeId, group: &GroupName, message: TurnMessage) {
         if !message.is_for_member() {
-            self.with(group, |group, _| group.from_member(sender, message));
+            self.with(group, |group, _| group.take_from_member(sender, message));
             return;
         }
         // A node is in one turn at a time over all its groups. The leader repeats the offer.
         let elsewhere = matches!(message, TurnMessage::Offer { .. })
             && self.groups.iter().any(|(name, other)| name != group && other.in_turn());
         if !elsewhere {
-            self.with(group, |group, _| group.from_leader(now, sender, message));
+            self.with(group, |group, _| group.take_from_leader(now, sender, message));
         }
     }
 
