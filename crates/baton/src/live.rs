@@ -1,0 +1,60 @@
+//! Rows that are redrawn in place while something goes on, on a terminal.
+//!
+//! Invariant: it never draws more rows than a usual terminal has, and leaves the last picture
+//! standing.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output::clean;
+
+/// A picture of a few lines.
+#[derive(Debug)]
+pub(crate) struct Live {
+    screen: MultiProgress,
+    rows: Vec<ProgressBar>,
+}
+
+impl Live {
+    /// An empty picture on this terminal.
+    pub(crate) fn new() -> Self {
+        let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
+        Self { screen, rows: Vec::new() }
+    }
+
+    /// Draws `lines` where the last picture was.
+    pub(crate) fn draw(&mut self, lines: &[String]) {
+        let left_out = lines.len().saturating_sub(ROWS_MAX);
+        let mut lines: Vec<String> = lines.iter().take(ROWS_MAX).map(|line| clean(line)).collect();
+        if left_out > 0 {
+            lines.push(format!("  … and {left_out} more (`baton rollout status` lists all)"));
+        }
+        while self.rows.len() > lines.len() {
+            if let Some(row) = self.rows.pop() {
+                row.finish_and_clear();
+                self.screen.remove(&row);
+            }
+        }
+        while self.rows.len() < lines.len() {
+            let row = self.screen.add(ProgressBar::new_spinner());
+            // The template is a constant; were it wrong, the default style would show.
+            if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+                row.set_style(style);
+            }
+            self.rows.push(row);
+        }
+        for (row, line) in self.rows.iter().zip(lines) {
+            row.set_message(line);
+            row.tick();
+        }
+    }
+
+    /// Leaves the last picture standing; what is printed next goes below it.
+    pub(crate) fn finish(self) {
+        for row in &self.rows {
+            row.abandon();
+        }
+    }
+}
+
+/// A head of a dozen lines and a group of usual size; the terminal's own height cuts further.
+const ROWS_MAX: usize = 40;
