@@ -176,8 +176,13 @@ impl Rollout {
 
     /// What the phase under way moves members to.
     pub fn target(&self) -> &Target {
+        self.target_of_phase(self.phase)
+    }
+
+    /// What turns of `phase` move members to.
+    pub fn target_of_phase(&self, phase: u8) -> &Target {
         match &self.from {
-            Some(from) if self.phase >= 2 && self.kind != RolloutKind::Rollback => from,
+            Some(from) if phase >= 2 && self.kind != RolloutKind::Rollback => from,
             _ => &self.to,
         }
     }

@@ -14,7 +14,7 @@ use baton_wire::codec::{self, CodecError};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{ANSWERS_KEPT, HISTORY_KEPT, REASONS_KEPT, STATE_MAX_BYTES};
-use crate::rollout::{Rollout, RolloutKind, RolloutState};
+use crate::rollout::{Rollout, RolloutKind, RolloutState, TurnState};
 use crate::targets::MemberTargets;
 
 /// Everything that the leader of a group must not forget.
@@ -25,7 +25,8 @@ pub struct GroupState {
     pub baselines: Vec<Target>,
     /// Every target that completed, for `rollback --to`, oldest first.
     pub completed: Vec<Target>,
-    /// The last *go* of each member where it differs from the baseline.
+    /// The last *go* of each member where it differs from the baseline; of a turn under way it is
+    /// noted when the turn ends, until then the turn itself says it.
     pub member_targets: MemberTargets,
     /// Nodes that are kept out of rollouts.
     pub cordons: BTreeSet<NodeId>,
@@ -117,6 +118,16 @@ impl GroupState {
 
     /// What the ledger wants `node` to run.
     pub fn target_of(&self, node: NodeId) -> Option<&Target> {
+        let taken = |rollout: &Rollout| {
+            let turn = rollout.turn(node)?;
+            let told = matches!(turn.state, TurnState::Taken | TurnState::Monitoring);
+            told.then_some(turn.phase)
+        };
+        if let Some(rollout) = self.rollout.as_deref()
+            && let Some(phase) = taken(rollout)
+        {
+            return Some(rollout.target_of_phase(phase));
+        }
         self.member_targets.get(node).or_else(|| self.baseline())
     }
 
@@ -169,7 +180,6 @@ impl GroupState {
         self.completed.push(target.clone());
         keep_last(&mut self.completed, BASELINES_MAX);
         self.member_targets.clear();
-        self.gave_up.clear();
     }
 
     /// Adds a line to the history.
@@ -224,6 +234,7 @@ impl GroupState {
     }
 
     fn cut_history(&mut self) {
+        self.rejected.iter_mut().for_each(|rejected| rejected.why = Text::default());
         keep_last(&mut self.history, HISTORY_KEPT);
     }
 }
@@ -232,4 +243,100 @@ impl GroupState {
 fn keep_last<T>(list: &mut Vec<T>, max: usize) {
     let surplus = list.len().saturating_sub(max);
     list.drain(..surplus);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::{target, view};
+    use baton_types::CommandResult;
+
+    /// The largest state that a group of 1,000 can come to.
+    fn huge() -> GroupState {
+        let names: Vec<String> = (0..1_000).map(|n| format!("node-{n:04}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut rollout = crate::rules::start::tests::rollout(&view(&names, "node-0000"));
+        let mut state = GroupState::default();
+        let words = Text::new(&"x".repeat(500));
+        for turn in &mut rollout.turns {
+            turn.state = TurnState::Failed;
+            turn.reason = words.clone();
+            state.member_targets.set(turn.node, &target(2));
+        }
+        for n in 0..64 {
+            let message = words.clone();
+            let answer = CommandAnswer { result: CommandResult::Done, message, rollout: None };
+            state.remember(CommandId::from_random(n), answer);
+        }
+        for version in 0..=200 {
+            state.set_baseline(&target(version));
+            state.reject(&target(version), words.as_str(), rollout.id);
+            state.log(Ended {
+                id: rollout.id,
+                kind: RolloutKind::Update,
+                state: RolloutState::Cancelled,
+                from: Some(target(1)),
+                to: target(2),
+                started_at: WallTime(0),
+                ended_at: WallTime(0),
+                reason: words.clone(),
+                total: 1_000,
+                passed: 0,
+                failures: 1_000,
+            });
+        }
+        for turn in &rollout.turns {
+            state.member_targets.set(turn.node, &target(2));
+        }
+        state.rollout = Some(Box::new(rollout));
+        state
+    }
+
+    #[test]
+    fn every_list_has_its_limit() {
+        let state = huge();
+        assert_eq!(state.baselines.len(), BASELINES_MAX);
+        assert_eq!(state.completed.len(), BASELINES_MAX);
+        assert_eq!(state.rejected.len(), REJECTED_MAX);
+        assert_eq!(state.history.len(), HISTORY_MAX);
+        assert_eq!(state.commands.len(), COMMANDS_REMEMBERED);
+        assert_eq!(state.baseline(), Some(&target(200)), "the oldest give way");
+    }
+
+    #[test]
+    fn a_thousand_members_fit_a_record_and_no_decision_is_lost() {
+        let mut state = huge();
+        let before = state.clone();
+        assert!(codec::encoded_len(&state) > STATE_MAX_BYTES);
+        state.fit();
+        let bytes = state.encode().expect("encodes");
+        assert!(bytes.len() <= STATE_MAX_BYTES, "{} bytes", bytes.len());
+        assert_eq!(GroupState::decode(&bytes).expect("decodes"), state);
+        let decisions = |state: &GroupState| {
+            let turns = state.rollout.as_deref().map(|rollout| {
+                let turns = rollout.turns.iter().map(|t| (t.node, t.state, t.attempts, t.claim));
+                turns.collect::<Vec<_>>()
+            });
+            let ids: Vec<_> =
+                state.commands.iter().map(|(id, answer)| (*id, answer.result)).collect();
+            (turns, ids, state.baselines.clone(), state.member_targets.clone())
+        };
+        assert_eq!(decisions(&state), decisions(&before));
+    }
+
+    #[test]
+    fn no_bytes_are_a_new_group_and_wrong_ones_are_refused() {
+        assert_eq!(GroupState::decode(&[]).expect("decodes"), GroupState::default());
+        assert!(GroupState::decode(&[255; 40]).is_err());
+    }
+
+    #[test]
+    fn a_baseline_that_is_set_again_drops_what_came_after_it() {
+        let mut state = GroupState::default();
+        for version in [1, 2, 3, 1] {
+            state.set_baseline(&target(version));
+        }
+        assert_eq!(state.baselines, [target(1)]);
+        assert_eq!(state.completed, [target(2), target(3), target(1)]);
+    }
 }

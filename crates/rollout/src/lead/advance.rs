@@ -1,6 +1,8 @@
 //! What follows by itself: absent members, elapsed times, too many failures, the next offers, the
 //! end, and what comes after it.
 
+use std::collections::BTreeSet;
+
 use baton_types::policy::{Approve, OnFailure};
 use baton_types::{NodeId, Now, Text};
 
@@ -139,7 +141,9 @@ impl Lead {
             let Some(turn) = rollout.turn_mut(node) else { continue };
             let took = baton_types::format_duration(timeout);
             turn.reason = Text::new(&format!("not done within {took}{last}"));
-            close(draft, node, if withdrawn { TurnState::Skipped } else { TurnState::Failed });
+            let state = if withdrawn { TurnState::Skipped } else { TurnState::Failed };
+            // Nobody knows whether it acted on its *go*.
+            close(draft, node, state, true);
         }
     }
 
@@ -166,6 +170,8 @@ impl Lead {
                 rollout.policy().prepare_timeout,
                 "not every member could prepare",
             ),
+            // A wave that waits for its approval or its soak is no lack of progress.
+            RolloutState::Running | RolloutState::RollingBack if wave_is_done(rollout) => return,
             RolloutState::Running | RolloutState::RollingBack => (
                 self.notes.progress(rollout),
                 rollout.policy().progress_timeout,
@@ -242,6 +248,7 @@ impl Lead {
             && let Some(rollout) = draft.rollout.as_deref_mut()
         {
             rollout.wave += 1;
+            rollout.epoch += 1;
         }
     }
 
@@ -258,12 +265,20 @@ impl Lead {
                 return;
             }
         }
+        let mut full = false;
         for node in order::candidates(rollout, view, &self.lasting) {
             let Some(rollout) = draft.rollout.as_deref() else { return };
+            let well = view.members.get(&node).is_some_and(|member| member.is_healthy());
+            // What keeps one healthy member back keeps all others back: no need to count again.
+            if full && well {
+                continue;
+            }
             let blocked = !in_wave(rollout)
                 || other_zone_is_open(rollout, view, node)
                 || budget::blocker(draft, rollout, view, node).is_some();
             if blocked {
+                let elsewhere = view.members.get(&node).is_some_and(|m| m.in_turn_elsewhere);
+                full |= well && !elsewhere && rollout.policy().zone_label.is_none();
                 continue;
             }
             if let Some(turn) = draft.rollout.as_deref_mut().and_then(|r| r.turn_mut(node)) {
@@ -311,9 +326,10 @@ fn follow_members(draft: &mut GroupState, view: &View) {
         view.members.get(node).is_some_and(|member| member.liveness == Liveness::Alive)
             && !cordons.contains(node)
     };
+    let known: BTreeSet<NodeId> = rollout.turns.iter().map(|turn| turn.node).collect();
     let new: Vec<NodeId> = order::order(view, false)
         .into_iter()
-        .filter(|node| rollout.turn(*node).is_none() && there(node))
+        .filter(|node| !known.contains(node) && there(node))
         .collect();
     let room = baton_types::limits::GROUP_MAX_MEMBERS.saturating_sub(rollout.turns.len());
     rollout.turns.extend(new.into_iter().take(room).map(|node| Turn::waiting(node, phase)));

@@ -352,6 +352,7 @@ fn approve(draft: &mut GroupState) -> Reply {
         return Err("the wave under way has not ended yet: approve it when it has".to_owned());
     }
     rollout.wave += 1;
+    rollout.epoch += 1;
     Ok("approved: the next wave starts".to_owned())
 }
 

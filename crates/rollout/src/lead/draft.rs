@@ -98,11 +98,10 @@ fn finish(state: &mut GroupState, end: RolloutState, now: Now) {
     if let Some(reason) = reason {
         rollout.reason = reason;
     }
+    give_up(state, &rollout, end);
     if becomes_baseline(&rollout, end) {
-        let gave_up = state.gave_up.clone();
         state.set_baseline(&rollout.to);
         state.allow(&rollout.to);
-        state.gave_up = gave_up;
     } else if end == RolloutState::RolledBack && rollout.kind != RolloutKind::Rollback {
         // Those who were not there have the baseline as their target again, by a catch-up.
         state.member_targets.clear();
@@ -114,10 +113,6 @@ fn finish(state: &mut GroupState, end: RolloutState, now: Now) {
     }
     rollout.state = end;
     rollout.updated_at = now.wall;
-    if rollout.kind == RolloutKind::CatchUp && end == RolloutState::Cancelled {
-        let left = rollout.turns.iter().filter(|turn| turn.state != TurnState::Passed);
-        state.gave_up.extend(left.map(|turn| turn.node));
-    }
     if rollout.reason.is_empty() && end == RolloutState::CompletedWithExceptions {
         rollout.reason = Text::new(&exceptions(&rollout));
     }
@@ -137,6 +132,20 @@ fn finish(state: &mut GroupState, end: RolloutState, now: Now) {
             .saturating_add(u32::try_from(rollout.failures()).unwrap_or(u32::MAX)),
     });
     state.last = Some(rollout);
+}
+
+/// Members that failed or were not ready get no catch-up turn by themselves; nor does anybody
+/// whose catch-up was cancelled.
+fn give_up(state: &mut GroupState, rollout: &Rollout, end: RolloutState) {
+    let cancelled = rollout.kind == RolloutKind::CatchUp && end == RolloutState::Cancelled;
+    for turn in &rollout.turns {
+        let bad = matches!(turn.state, TurnState::Failed | TurnState::Skipped) && !turn.gone;
+        if turn.state == TurnState::Passed {
+            state.gave_up.remove(&turn.node);
+        } else if (bad && turn.phase == rollout.phase) || cancelled {
+            state.gave_up.insert(turn.node);
+        }
+    }
 }
 
 /// "1 failed, 2 absent".

@@ -48,9 +48,9 @@ impl Lead {
             }
             TurnMessage::Outcome { turn, outcome, begun, reason } => {
                 self.owed.insert(node, turn);
-                ended(draft, view, node, turn, Verdict { outcome, begun, reason });
+                ended(draft, node, turn, Verdict { outcome, begun, reason });
             }
-            TurnMessage::Withdrawn { turn } => withdrawn(draft, view, node, turn),
+            TurnMessage::Withdrawn { turn } => withdrawn(draft, node, turn),
             // A leader's own kinds of messages: from a node that believes that it leads. Its
             // ledger will tell it.
             TurnMessage::Prepare { .. }
@@ -112,12 +112,10 @@ impl Lead {
         if !may_take {
             return;
         }
-        let target = rollout.target().clone();
         if let Some((_, turn)) = open_turn(draft, node, id) {
             turn.state = TurnState::Taken;
             turn.claim = Some(claim);
         }
-        set_member_target(draft, node, &target);
     }
 }
 
@@ -128,34 +126,31 @@ struct Verdict {
     reason: Text,
 }
 
-fn ended(draft: &mut GroupState, view: &View, node: NodeId, id: TurnId, verdict: Verdict) {
+fn ended(draft: &mut GroupState, node: NodeId, id: TurnId, verdict: Verdict) {
     let Some((_, turn)) = open_turn(draft, node, id) else {
         heard_late(draft, node, id, verdict.outcome);
         return;
     };
-    let was_taken = turn.state != TurnState::Offered;
     let state = match verdict.outcome {
         TurnOutcome::Passed => TurnState::Passed,
         TurnOutcome::Failed => TurnState::Failed,
         TurnOutcome::Skipped => TurnState::Skipped,
     };
     turn.reason = verdict.reason;
-    if was_taken && !verdict.begun && verdict.outcome != TurnOutcome::Passed {
-        restore_target(draft, view, node);
-    }
-    close(draft, node, state);
+    close(draft, node, state, verdict.begun);
 }
 
-/// The open turn of `node` ends in `state`.
-pub(super) fn close(draft: &mut GroupState, node: NodeId, state: TurnState) {
-    match state {
-        TurnState::Passed => draft.gave_up.remove(&node),
-        _ => draft.gave_up.insert(node),
-    };
+/// The open turn of `node` ends in `state`. If its member may have acted on its *go* (`begun`), the
+/// target of the turn is the member's from now on.
+pub(super) fn close(draft: &mut GroupState, node: NodeId, state: TurnState, begun: bool) {
     let Some(mut rollout) = draft.rollout.take() else { return };
-    let (phase, ending) = (rollout.phase, rollout.ending.is_some());
-    let from = rollout.from.clone();
+    let (phase, ending, from) = (rollout.phase, rollout.ending.is_some(), rollout.from.clone());
+    let given = rollout.turn(node).map(|turn| rollout.target_of_phase(turn.phase).clone());
     if let Some(turn) = rollout.turn_mut(node) {
+        let taken = turn.state != TurnState::Offered || state == TurnState::Passed;
+        if let Some(given) = given.filter(|_| taken && begun) {
+            set_member_target(draft, node, &given);
+        }
         turn.state = state;
         turn.gone = false;
         turn.claim = None;
@@ -173,17 +168,13 @@ pub(super) fn close(draft: &mut GroupState, node: NodeId, state: TurnState) {
     draft.rollout = Some(rollout);
 }
 
-fn withdrawn(draft: &mut GroupState, view: &View, node: NodeId, id: TurnId) {
+fn withdrawn(draft: &mut GroupState, node: NodeId, id: TurnId) {
     let Some((_, turn)) = open_turn(draft, node, id) else { return };
     if turn.state == TurnState::Monitoring {
         return;
     }
-    let was_taken = turn.state == TurnState::Taken;
     turn.state = TurnState::Waiting;
     turn.claim = None;
-    if was_taken {
-        restore_target(draft, view, node);
-    }
     let Some(mut rollout) = draft.rollout.take() else { return };
     let (phase, from) = (rollout.phase, rollout.from.clone());
     if let (Some(turn), Some(from)) = (rollout.turn_mut(node), from)
@@ -192,16 +183,6 @@ fn withdrawn(draft: &mut GroupState, view: &View, node: NodeId, id: TurnId) {
         enter_second_phase(turn, draft, &from);
     }
     draft.rollout = Some(rollout);
-}
-
-/// The *go* came to nothing: the member still has what it runs.
-fn restore_target(draft: &mut GroupState, view: &View, node: NodeId) {
-    match view.members.get(&node).and_then(|member| member.running.clone()) {
-        Some(running) if draft.baseline().is_some_and(|baseline| !baseline.same_as(&running)) => {
-            draft.member_targets.set(node, &running);
-        }
-        _ => draft.member_targets.remove(node),
-    }
 }
 
 /// A verdict that stands is not changed by an outcome that comes after it, but a person may know.

@@ -43,7 +43,8 @@ impl Lead {
             self.told.clear();
             return sends;
         };
-        self.told.retain(|node, _| rollout.turn(*node).is_some());
+        let known: BTreeSet<NodeId> = rollout.turns.iter().map(|turn| turn.node).collect();
+        self.told.retain(|node, _| known.contains(node));
         for turn in &rollout.turns {
             let Some((told, message, quick)) = self.message_for(state, rollout, view, turn) else {
                 self.told.remove(&turn.node);

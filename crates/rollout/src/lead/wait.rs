@@ -1,6 +1,7 @@
 //! What a group waits for: on which node, since when, with the last output.
 
 use baton_types::member::Prepared;
+use baton_types::policy::Approve;
 use baton_types::{Moment, Now, format_duration};
 
 use crate::rollout::{Rollout, RolloutState, Turn, TurnState};
@@ -64,11 +65,7 @@ pub(super) fn rollout_waits_for(
         return open.join("; ");
     }
     if wave_is_done(rollout) {
-        return format!(
-            "wave {} has ended: `baton rollout approve {}`, or its soak and everybody's health",
-            rollout.wave + 1,
-            view.group()
-        );
+        return wave_waits_for(view, rollout);
     }
     let first = order::candidates(rollout, view, &lead.lasting).into_iter().next();
     let waiting = rollout.turns.iter().find(|turn| turn.state == TurnState::Waiting);
@@ -97,6 +94,29 @@ fn turns_under_way(
 ) -> Vec<String> {
     let open = rollout.open_turns().take(SHOWN_MAX);
     open.map(|turn| turn_waits_for(lead, now, state, view, rollout, turn)).collect()
+}
+
+/// What lets the next wave go.
+fn wave_waits_for(view: &View, rollout: &Rollout) -> String {
+    let wave = rollout.wave + 1;
+    if rollout.policy().approve == Approve::Manual {
+        let group = view.group();
+        return format!(
+            "wave {wave} has ended: `baton rollout approve {group}` starts the next one"
+        );
+    }
+    let passed = rollout.turns.iter().filter(|turn| turn.state == TurnState::Passed);
+    let ill =
+        passed.filter_map(|turn| view.members.get(&turn.node)).find(|member| !member.is_healthy());
+    match ill {
+        Some(member) => {
+            format!("wave {wave} has ended, but {} {}", member.name, member.complaint())
+        }
+        None => {
+            let soak = format_duration(rollout.policy().wave_soak);
+            format!("wave {wave} has ended and must stay healthy for {soak}")
+        }
+    }
 }
 
 /// What one open turn waits for.

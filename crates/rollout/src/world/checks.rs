@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_types::policy::Strategy;
 use baton_types::{NodeId, RolloutId};
+use baton_wire::TurnId;
 
 use super::host::Host;
 use crate::narrate::Line;
@@ -15,6 +16,8 @@ use crate::view::View;
 pub(crate) struct Checks {
     /// Distinct failed outcomes as an observer counts them.
     failed: BTreeSet<(RolloutId, u8, NodeId)>,
+    /// Turns that are over for the leader.
+    judged: BTreeSet<(NodeId, TurnId)>,
     /// Most members that were disrupted at once since it was reset.
     pub(crate) most_disrupted: usize,
     /// In which order members were first disrupted.
@@ -27,6 +30,7 @@ impl Checks {
         self.halt(old, new);
         self.count(new);
         self.baseline(old, new);
+        self.judge(old, new);
     }
 
     /// After an acknowledged pause or cancel no turn is taken.
@@ -34,10 +38,8 @@ impl Checks {
         let (Some(before), Some(after)) = (old.rollout.as_deref(), new.rollout.as_deref()) else {
             return;
         };
-        if before.id != after.id || (old.pause.is_none() && before.ending.is_none()) {
-            return;
-        }
-        if new.pause.is_none() && after.ending.is_none() {
+        let paused = old.pause.is_some() && old.pause == new.pause;
+        if before.id != after.id || !(paused || before.ending.is_some()) {
             return;
         }
         for turn in &after.turns {
@@ -58,7 +60,10 @@ impl Checks {
                 match turn.state {
                     TurnState::Failed => self.failed.insert(key),
                     // A retry gives a new attempt and counts from 0.
-                    TurnState::Waiting | TurnState::Offered => self.failed.remove(&key),
+                    TurnState::Waiting
+                    | TurnState::Offered
+                    | TurnState::Skipped
+                    | TurnState::Absent => self.failed.remove(&key),
                     _ => false,
                 };
             }
@@ -108,14 +113,33 @@ impl Checks {
             }
         }
         let Some(rollout) = state.rollout.as_deref() else { return };
+        let mut in_turn = 0;
         for node in &disrupted {
-            let open = rollout.turn(*node).is_some_and(|turn| turn.state.is_open());
-            let judged = rollout.turn(*node).is_some_and(|t| t.state == TurnState::Failed);
-            assert!(open || judged, "a turn that nobody gave: {}", view.name(*node));
+            let Some(file) = hosts[node].member.file().turn.as_ref() else { continue };
+            let given = rollout
+                .turn(*node)
+                .is_some_and(|turn| turn.state.is_open() && rollout.turn_id(turn) == file.turn);
+            in_turn += usize::from(given);
+            let judged = self.judged.contains(&(*node, file.turn));
+            assert!(given || judged, "a turn that nobody gave: {}", view.name(*node));
         }
         if rollout.plan.strategy != Strategy::AtOnce && !rollout.is_first() {
             let budget = rollout.policy().max_unavailable.budget(rollout.group_size as usize);
-            assert!(disrupted.len() <= budget, "{} disrupted of {budget}", disrupted.len());
+            assert!(in_turn <= budget, "{in_turn} disrupted of {budget}");
+        }
+    }
+
+    /// Turns whose verdict is committed: their members may still be at it.
+    fn judge(&mut self, old: &GroupState, new: &GroupState) {
+        let Some(before) = old.rollout.as_deref() else { return };
+        for turn in before.open_turns() {
+            let id = before.turn_id(turn);
+            let still = new.rollout.as_deref().is_some_and(|after| {
+                after.turn(turn.node).is_some_and(|t| t.state.is_open() && after.turn_id(t) == id)
+            });
+            if !still {
+                self.judged.insert((turn.node, id));
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod checks;
 mod host;
+mod random;
 mod scenarios_basic;
 mod scenarios_commands;
 mod scenarios_faults;
@@ -258,7 +259,7 @@ impl World {
     pub(crate) fn run_until(&mut self, when: impl Fn(&Self) -> bool) {
         let end = self.at + 3_600_000;
         while !when(self) {
-            assert!(self.at < end, "never came: {} / {:#?}", self.waits_for(), self.rollout());
+            assert!(self.at < end, "never came: {} / {:#?}", self.waits_for(), self.state);
             self.pass_time(1_000);
             self.turn_the_wheel();
         }
@@ -266,15 +267,21 @@ impl World {
 
     /// Runs until a rollout is there and has ended or is paused.
     pub(crate) fn settle(&mut self) -> RolloutState {
+        self.come_to_rest();
+        self.rollout_state()
+    }
+
+    /// Runs until no rollout is under way, or it waits for a person.
+    pub(crate) fn come_to_rest(&mut self) {
         self.run(200);
         self.run_until(|world| {
             world.inputs.is_empty()
                 && world.state.next.is_none()
                 && world.state.rollout.as_deref().is_none_or(|r| {
-                    r.state.is_paused() && r.open_turns().next().is_none() && r.ending.is_none()
+                    let halted = r.open_turns().all(|turn| turn.state == TurnState::Offered);
+                    r.state.is_paused() && halted && r.ending.is_none()
                 })
         });
-        self.rollout_state()
     }
 
     /// Runs until the rollout is paused, whether turns are open or not.
