@@ -27,6 +27,8 @@ pub struct TurnId {
 pub struct Terms {
     /// What the member shall run.
     pub target: Target,
+    /// The group's baseline: the member keeps its copy, so that a rollback needs no depot.
+    pub baseline: Option<Target>,
     /// Where the target comes from: `file:///…` or `https://…`; at most
     /// [`DEPOT_MAX_BYTES`] bytes, longer ones are refused by the member.
     pub depot: String,

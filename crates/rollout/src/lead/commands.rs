@@ -9,7 +9,7 @@ use baton_types::{
 };
 
 use crate::rollout::{Rollout, RolloutKind, RolloutState, TurnState};
-use crate::rules::baseline::{last_ended, rollback_of_ended};
+use crate::rules::baseline::{Back, last_ended, rollback_of_ended};
 use crate::rules::start::planned;
 use crate::state::{Acted, GroupState, Pause};
 use crate::view::View;
@@ -179,7 +179,12 @@ impl Lead {
             }
         }
         let under_way = draft.rollout.as_deref().map(|rollout| rollout.to.clone());
-        let back = rollback_of_ended(draft, to)?;
+        // What is being cancelled is not over yet, but it is what is gone back from.
+        let unfinished = draft.rollout.as_deref().filter(|r| r.kind != RolloutKind::CatchUp);
+        let back = match (unfinished.and_then(|rollout| rollout.from.clone()), to) {
+            (Some(from), None) => Back { to: from, left: None },
+            _ => rollback_of_ended(draft, to)?,
+        };
         let rollout = self.plan(now, view, RolloutKind::Rollback, back.to.clone(), None);
         for left in [back.left, under_way].into_iter().flatten() {
             if !left.same_as(&back.to) {

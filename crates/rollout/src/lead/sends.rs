@@ -172,6 +172,7 @@ fn terms(rollout: &Rollout) -> Terms {
     let policy = rollout.policy();
     Terms {
         target: rollout.target().clone(),
+        baseline: rollout.from.clone(),
         depot: rollout.plan.depot.clone(),
         start_timeout: policy.start_timeout,
         monitor: policy.monitor,

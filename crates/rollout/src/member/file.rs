@@ -14,6 +14,9 @@ pub struct MemberFile {
     pub running: Option<Target>,
     /// What it ran before: kept on disk, so that a rollback needs no depot.
     pub previous: Option<Target>,
+    /// The group's baseline at its last offer: kept on disk too, because after two bad releases it
+    /// is neither what runs nor what ran before.
+    pub baseline: Option<Target>,
     /// The turn that it is in.
     pub turn: Option<TurnFile>,
 }

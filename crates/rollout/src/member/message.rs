@@ -43,6 +43,9 @@ impl Member {
                 _ => {}
             }
         }
+        if terms.baseline.is_some() {
+            self.file.baseline.clone_from(&terms.baseline);
+        }
         self.file.turn = Some(TurnFile {
             turn: id,
             terms,

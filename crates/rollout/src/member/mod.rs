@@ -277,12 +277,13 @@ impl Member {
         self.file.turn.as_ref().is_some_and(|turn| !matches!(turn.stage, Stage::Ended { .. }))
     }
 
-    /// Releases that must stay on this node: what it runs, what it ran before, what its turn
-    /// brings and what it fetched for a rollout.
+    /// Releases that must stay on this node: what it runs, what it ran before, the group's
+    /// baseline, what its turn brings and what it fetched for a rollout.
     pub fn kept(&self) -> Vec<Digest> {
         let turn = self.file.turn.as_ref().map(|turn| &turn.terms.target);
         let prepared = self.prepare.as_ref().map(|prepare| &prepare.target);
-        [self.file.running.as_ref(), self.file.previous.as_ref(), turn, prepared]
+        let file = &self.file;
+        [file.running.as_ref(), file.previous.as_ref(), file.baseline.as_ref(), turn, prepared]
             .into_iter()
             .flatten()
             .map(|target| target.release.digest)

@@ -9,7 +9,7 @@ use crate::rollout::RolloutState::{
 };
 use crate::rollout::TurnState::{Absent, Failed, Monitoring, Offered, Passed, Waiting};
 use crate::rollout::{RolloutKind, RolloutState};
-use crate::view::tests::node;
+use crate::view::tests::{node, target};
 
 fn rollback_to(version: &str) -> CommandAction {
     CommandAction::Rollback { to: Some(Version::new(version).expect("a version")) }
@@ -440,4 +440,27 @@ fn never_two_zones_at_once() {
     assert_eq!(world.settle(), Completed);
     assert_eq!(world.checks.touched[..2], ["n3", "n4"].map(node), "zone a first");
     assert_eq!(world.checks.most_disrupted, 2);
+}
+
+#[test]
+fn a_rollback_right_after_a_cancel_goes_to_the_baseline() {
+    let mut world = World::new(5);
+    completed(&mut world, 2);
+    world.promote(3);
+    world.run_until(|world| world.turn("n2") == Monitoring);
+    done(&mut world, CommandAction::Cancel);
+    done(&mut world, ROLLBACK);
+    assert_eq!(world.settle(), RolledBack);
+    assert_eq!((world.on(2), world.baseline()), (5, Some(2)), "not one step further back");
+    assert_eq!(world.host("n2").member.file().baseline, Some(target(2)));
+}
+
+#[test]
+fn commands_that_are_not_there_yet_say_so() {
+    let mut world = World::new(3);
+    for action in [CommandAction::Restart, CommandAction::Reboot] {
+        assert!(refused(&mut world, action).contains("not in this version"));
+    }
+    assert!(refused(&mut world, CommandAction::Retry).contains("nothing to retry"));
+    assert!(refused(&mut world, CommandAction::Approve).contains("no wave waits"));
 }
