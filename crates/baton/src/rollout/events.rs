@@ -101,6 +101,10 @@ fn rollout_events(old: Option<&RolloutStatus>, new: &RolloutStatus, events: &mut
 
 fn waiting_event(old: Option<&RolloutStatus>, new: &RolloutStatus, events: &mut Vec<String>) {
     let before = old.map_or("", |old| old.waiting_for.as_str());
+    // What a paused one waits for is an operator; its reason has been told.
+    if new.state.ends_with("paused") {
+        return;
+    }
     if !new.waiting_for.is_empty() && steady(before) != steady(&new.waiting_for) {
         events.push(format!("waits for {}", new.waiting_for));
     }
@@ -145,18 +149,17 @@ fn member_events(old: &MemberStatus, new: &MemberStatus, events: &mut Vec<String
     }
 }
 
-/// `text` without its numbers: what stays the same while something only counts.
+/// `text` without numbers and durations: what stays the same while something only counts.
 fn steady(text: &str) -> String {
-    let mut steady = String::with_capacity(text.len());
-    let mut in_word = false;
-    for c in text.chars() {
-        // The digits of a name like n2 belong to it; those of `4s` do not.
-        if !c.is_ascii_digit() || in_word {
-            steady.push(c);
-        }
-        in_word = c.is_alphabetic() || (in_word && (c.is_ascii_digit() || "./-_".contains(c)));
-    }
-    steady
+    let words = text.split_whitespace().filter(|word| !is_count(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// `4`, `30s`, `108ms,`; not `n2:` or `redis/7.0.15`.
+fn is_count(word: &str) -> bool {
+    let word = word.trim_end_matches([',', ';', ':', '.', ')']);
+    let unit = word.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < word.len() && matches!(unit, "" | "ms" | "s" | "m" | "h" | "d")
 }
 
 #[cfg(test)]
@@ -185,7 +188,7 @@ mod tests {
     #[test]
     fn counting_on_is_no_event() {
         check(|_| {}, &[]);
-        let later = "n2: monitoring, healthy for 12s of 30s";
+        let later = "n2: monitoring, healthy for 108ms of 30s";
         check(|new| rollout(new).waiting_for = later.to_owned(), &[]);
         let other = "n3: monitoring, healthy for 12s of 30s";
         check(

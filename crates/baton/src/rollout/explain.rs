@@ -35,8 +35,9 @@ impl Explanation<'_> {
 
     /// `baton rollout WORD GROUP` with what it does.
     fn next(&mut self, word: &str, effect: &str) {
-        let group = self.group;
-        self.lines.push(format!("  baton rollout {word} {group}  {effect}"));
+        let typed = format!("{word} {}", self.group);
+        let width = WORD_MAX_CHARS + 1 + self.group.len();
+        self.lines.push(format!("  baton rollout {typed:width$}  {effect}"));
     }
 
     fn about_quorum(&mut self, status: &GroupStatus) {
@@ -64,7 +65,10 @@ impl Explanation<'_> {
     fn about_waiting_targets(&mut self, status: &GroupStatus) {
         if let Some(by) = &status.paused_by {
             self.say(format!("A pause typed by {by} holds: no further turn starts."));
-            self.next("resume", "ends the pause");
+            // A paused rollout proposes it below.
+            if status.rollout.as_ref().is_none_or(|rollout| !rollout.state.ends_with("paused")) {
+                self.next("resume", "ends the pause");
+            }
         }
         if let Some(pending) = &status.pending {
             self.say(format!(
@@ -96,7 +100,8 @@ impl Explanation<'_> {
 
     fn about_open(&mut self, status: &GroupStatus, rollout: &RolloutStatus, now: Timestamp) {
         self.say(opening(rollout, now));
-        if !rollout.waiting_for.is_empty() {
+        // What a paused one waits for is an operator, and is said at the end.
+        if !rollout.waiting_for.is_empty() && !rollout.state.ends_with("paused") {
             self.say(format!("It waits for {}.", dotless(&rollout.waiting_for)));
         }
         let members = members(status);
@@ -186,7 +191,7 @@ fn opening(rollout: &RolloutStatus, now: Timestamp) -> String {
     let started = ago(&rollout.started_at, now);
     let state = match rollout.state.as_str() {
         "preparing" => format!(
-            "{what} is being prepared, since {started}: every member fetches and verifies it before the \
+            "{what} is being prepared, started {started}: every member fetches and verifies it before the \
              first one is touched"
         ),
         "running" => format!("{what} runs, started {started}; {passed}"),
@@ -228,8 +233,10 @@ fn stands_in_the_way(member: &MemberStatus) -> bool {
 /// `n4: failed in attempt 2, critical, suspect in the ring: exec exited 2.`
 fn about_member(member: &MemberStatus) -> String {
     let mut parts = Vec::new();
+    let why = reason(member);
     match member.turn.as_str() {
         "" => {}
+        turn if member.attempts < 2 && why.starts_with(turn) => {}
         turn if member.attempts > 1 => parts.push(format!("{turn} in attempt {}", member.attempts)),
         turn => parts.push(turn.to_owned()),
     }
@@ -242,7 +249,6 @@ fn about_member(member: &MemberStatus) -> String {
     if !member.release.is_empty() {
         parts.push(format!("runs {}", member.release));
     }
-    let why = reason(member);
     match dotless(&why) {
         "" => format!("{}: {}.", member.name, parts.join(", ")),
         why => format!("{}: {}: {why}.", member.name, parts.join(", ")),
@@ -253,6 +259,9 @@ fn about_member(member: &MemberStatus) -> String {
 fn dotless(text: &str) -> &str {
     text.trim().trim_end_matches('.')
 }
+
+/// The longest word after `baton rollout` that is proposed: `rollback`.
+const WORD_MAX_CHARS: usize = 8;
 
 /// As many as a screen shows beside the sentences; `status` lists all.
 const BLOCKERS_SHOWN: usize = 12;

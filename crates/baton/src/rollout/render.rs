@@ -141,7 +141,9 @@ pub(crate) fn member_table(members: &[MemberStatus]) -> Table {
 pub(crate) fn reason(member: &MemberStatus) -> String {
     let ill = !matches!(member.health.as_str(), "ok" | "");
     let health = if ill { member.health_text.as_str() } else { "" };
-    let mut reason = match (member.reason.as_str(), health) {
+    // Its name stands before it in every place where it is shown.
+    let said = member.reason.strip_prefix(&format!("{}: ", member.name)).unwrap_or(&member.reason);
+    let mut reason = match (said, health) {
         (reason, "") => reason.to_owned(),
         ("", health) => health.to_owned(),
         (reason, health) if reason.contains(health) => reason.to_owned(),
@@ -367,8 +369,10 @@ redis.default: update redis/1 → redis/2, running, 1 of 3 passed
     fn turns_of_a_rollback_and_first_rollouts_are_told_apart() {
         let mut group = running();
         rollout(&mut group).members[0].phase = 2;
+        rollout(&mut group).members[1].reason = "n2: monitoring for 2s".to_owned();
         let table = member_table(&members(&group)).lines(0).join("\n");
         assert!(table.contains("passed (back)"), "{table}");
+        assert!(table.contains("1         monitoring for 2s"), "{table}");
         rollout(&mut group).from = None;
         assert!(title(&group).starts_with("redis.default: update redis/2, running"));
     }
