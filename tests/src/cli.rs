@@ -137,7 +137,9 @@ impl std::fmt::Display for Answer {
 
 /// Types a command that needs no daemon (`depot`, `check`, `ring keygen`), and insists on success.
 pub fn baton(words: &[&str]) -> Answer {
-    Typed::start(Command::new(baton_binary()), words).finish(SHORT).expect_code(0)
+    let mut command = Command::new(baton_binary());
+    command.args(words);
+    Typed::start(command, words).finish(SHORT).expect_code(0)
 }
 
 /// The binary under test: `BATON_BIN`, or the one built beside this test.
