@@ -53,9 +53,10 @@ impl Notes {
         self.since(Note::Stands(rollout.id, rollout.phase, rollout.epoch, rollout.state))
     }
 
-    /// Since when nothing has passed.
+    /// Since when nothing has passed; `None` when a turn has passed that is not yet committed.
     pub(crate) fn progress(&self, rollout: &Rollout) -> Option<Moment> {
-        self.since(passed(rollout)).max(self.stands(rollout))
+        let passed = self.since(passed(rollout))?;
+        Some(self.stands(rollout).map_or(passed, |stands| passed.max(stands)))
     }
 
     /// Since when no turn has ended.
@@ -124,6 +125,10 @@ mod tests {
         rollout.turn_mut(node("n1")).expect("a turn").state = crate::rollout::TurnState::Passed;
         observe(&mut notes, 12, &rollout);
         assert_eq!(notes.since(open), None);
+        // The next pass, while its record is being made: no timeout is counted over it.
+        let mut draft = rollout.clone();
+        draft.turn_mut(node("n2")).expect("a turn").state = crate::rollout::TurnState::Passed;
+        assert_eq!(notes.progress(&draft), None);
         assert_eq!(notes.progress(&rollout), Some(Moment(12)));
         rollout.epoch += 1;
         observe(&mut notes, 20, &rollout);

@@ -9,6 +9,8 @@ mod clock;
 pub mod file;
 mod message;
 mod prepare;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 use std::collections::VecDeque;

@@ -137,7 +137,7 @@ fn converged(world: &World, seed: u64) {
 
 #[test]
 fn random_worlds_keep_the_invariants_and_come_to_rest() {
-    let seeds = option_env!("BATON_ROLLOUT_SEEDS").and_then(|n| n.parse().ok()).unwrap_or(120);
+    let seeds = option_env!("BATON_ROLLOUT_SEEDS").and_then(|n| n.parse().ok()).unwrap_or(300);
     let first = option_env!("BATON_ROLLOUT_FIRST").and_then(|n| n.parse().ok()).unwrap_or(0);
     for seed in first..first + seeds {
         if let Err(cause) = std::panic::catch_unwind(|| random_world(seed)) {
