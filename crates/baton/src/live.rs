@@ -5,20 +5,23 @@
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::output::clean;
+use crate::exit::Failure;
+use crate::output::{Output, clean};
 
 /// A picture of a few lines.
 #[derive(Debug)]
 pub(crate) struct Live {
     screen: MultiProgress,
     rows: Vec<ProgressBar>,
+    /// What the rows show, so that only those that change are drawn again.
+    shown: Vec<String>,
 }
 
 impl Live {
     /// An empty picture on this terminal.
     pub(crate) fn new() -> Self {
         let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
-        Self { screen, rows: Vec::new() }
+        Self { screen, rows: Vec::new(), shown: Vec::new() }
     }
 
     /// Draws `lines` where the last picture was.
@@ -42,17 +45,21 @@ impl Live {
             }
             self.rows.push(row);
         }
-        for (row, line) in self.rows.iter().zip(lines) {
-            row.set_message(line);
-            row.tick();
+        for (at, (row, line)) in self.rows.iter().zip(&lines).enumerate() {
+            if self.shown.get(at) != Some(line) {
+                row.set_message(line.clone());
+                row.tick();
+            }
         }
+        self.shown = lines;
     }
 
     /// Leaves the last picture standing; what is printed next goes below it.
-    pub(crate) fn finish(self) {
+    pub(crate) fn finish(self, output: &mut Output) -> Result<(), Failure> {
         for row in &self.rows {
             row.abandon();
         }
+        output.write(if self.rows.is_empty() { "" } else { "\n" })
     }
 }
 

@@ -84,7 +84,7 @@ async fn watch(client: &Client, output: &mut Output, json: bool) -> Result<(), F
         },
     };
     if let Some(live) = live {
-        live.finish();
+        live.finish(output)?;
     }
     ended
 }

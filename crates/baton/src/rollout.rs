@@ -35,9 +35,14 @@ pub(crate) async fn run(
         RolloutCommand::History { group, json } => {
             return show_history(client, output, &group, json.json).await;
         }
-        RolloutCommand::Explain { group } => {
+        RolloutCommand::Explain { group, json } => {
             let status = read_status(client, &group).await?;
-            output.lines(explain::explain(&status, Timestamp::now()))?;
+            let lines = explain::explain(&status, Timestamp::now());
+            if json.json {
+                output.json_value(&serde_json::json!({ "group": group, "explanation": lines }))?;
+            } else {
+                output.lines(lines)?;
+            }
             return Ok(DONE);
         }
         RolloutCommand::Start { typed, release, wait } => {

@@ -84,6 +84,8 @@ pub(crate) enum RolloutCommand {
     Explain {
         /// SERVICE.GROUP, for example redis.default
         group: GroupName,
+        #[command(flatten)]
+        json: Json,
     },
 }
 

@@ -46,7 +46,7 @@ impl Watch {
                 Err(cause) => Err(Failure::failed(format!("cannot wait for Ctrl-C: {cause}"))),
             },
         };
-        screen.finish();
+        screen.finish()?;
         ended
     }
 
@@ -82,14 +82,14 @@ impl Watch {
                     match step {
                         Step::GoesOn => {}
                         Step::Ended(end) => {
-                            screen.finish();
+                            screen.finish()?;
                             screen.say(&end.sentence)?;
                             return Ok(end.code);
                         }
                         Step::LookUp => {
                             let history = history(client, &self.group).await;
                             if let Some(end) = follow.look_up(&history) {
-                                screen.finish();
+                                screen.finish()?;
                                 screen.say(&end.sentence)?;
                                 return Ok(end.code);
                             }
@@ -204,9 +204,10 @@ impl Screen<'_> {
         self.output.lines(text.lines())
     }
 
-    fn finish(&mut self) {
-        if let Some(live) = self.live.take() {
-            live.finish();
+    fn finish(&mut self) -> Result<(), Failure> {
+        match self.live.take() {
+            Some(live) => live.finish(self.output),
+            None => Ok(()),
         }
     }
 }
