@@ -167,12 +167,16 @@ impl Drop for Fleet {
 
 /// A fresh directory that every user may pass through, below `BATON_TEST_DIR` if that is set.
 pub(crate) fn test_dir() -> TempDir {
+    test_dir_in(&std::env::var_os("BATON_TEST_DIR").map_or_else(std::env::temp_dir, PathBuf::from))
+}
+
+/// A directory for one test below `base`.
+pub(crate) fn test_dir_in(base: &Path) -> TempDir {
     use std::os::unix::fs::PermissionsExt;
-    let base = std::env::var_os("BATON_TEST_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     tempfile::Builder::new()
         .prefix("baton-test-")
         .permissions(std::fs::Permissions::from_mode(0o755))
-        .tempdir_in(&base)
+        .tempdir_in(base)
         .unwrap_or_else(|fault| panic!("no directory below {}: {fault}", base.display()))
 }
 

@@ -19,6 +19,7 @@
 pub mod cli;
 pub mod depot;
 pub mod fleet;
+pub mod hello;
 pub mod host;
 pub mod leftovers;
 pub mod loopback;

@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use toml::Table;
 
-use crate::fleet::{keep_files, test_dir};
+use crate::fleet::{keep_files, test_dir, test_dir_in};
 use crate::host::{Host, HostSettings};
 use crate::leftovers;
 
@@ -19,7 +19,15 @@ pub struct Loopback {
 impl Loopback {
     /// Prepares `count` hosts. No daemon runs yet.
     pub fn new(count: usize) -> Self {
-        let dir = test_dir();
+        Self::within(test_dir(), count)
+    }
+
+    /// The same, with everything below `base`.
+    pub fn new_in(base: &Path, count: usize) -> Self {
+        Self::within(test_dir_in(base), count)
+    }
+
+    fn within(dir: TempDir, count: usize) -> Self {
         let hosts = free_addrs(count)
             .into_iter()
             .enumerate()

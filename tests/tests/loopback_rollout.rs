@@ -1,100 +1,229 @@
-//! Three daemons on loopback and a program of three lines: the shortest way through the whole
-//! house, for a machine without root.
+//! Daemons on loopback and a program of three lines: the whole house, for a machine without root.
+//! The tests are named by what they show; numbers are those of the list of scenarios in
+//! `docs/testing.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may fail loudly")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::Duration;
 
-use baton_tests::depot::Depot;
-use baton_tests::{Loopback, wait};
-use serde_json::Value;
-use toml::Table;
+use baton_tests::hello::{GROUP, Hello, LIMIT, Scripts, in_turn};
+use baton_tests::wait;
 
-const HOSTS: usize = 3;
-const GROUP: &str = "hello.default";
-const LIMIT: Duration = Duration::from_secs(90);
+const SHORT: &str = "start_timeout = \"3s\"\nmonitor = \"1500ms\"\nready_timeout = \"3s\"\n\
+                     turn_timeout = \"20s\"";
 
+/// Scenarios 1, 2 and 15 in short: all the way, and back.
 #[test]
 fn a_good_release_reaches_all_and_a_bad_one_only_the_first() {
-    let mut ring = Loopback::new(HOSTS);
-    let depot = Depot::at(ring.dir());
-    depot.init();
-    // Name, and what its health check answers.
-    for (version, health) in [("1", 0), ("2", 1), ("3-bad", 2)] {
-        publish(&depot, ring.dir(), version, health);
-    }
-    ring.start(|_| service(&depot));
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts::default());
+    hello.publish("2", Scripts { health: "echo so so; exit 1", ..Scripts::default() });
+    let sick = "echo no connection; exit 2";
+    hello.publish("3-bad", Scripts { health: sick, ..Scripts::default() });
+    hello.start(SHORT);
 
-    roll(&ring, &depot, "1", 0);
-    expect_on(&ring, "hello/1", HOSTS);
-    roll(&ring, &depot, "2", 0);
-    expect_on(&ring, "hello/2", HOSTS);
-    roll(&ring, &depot, "3-bad", 11);
-    expect_on(&ring, "hello/2", HOSTS - 1);
+    hello.roll("1", &["completed"]);
+    hello.expect_running("1", 3);
+    let status = hello.roll("2", &["completed"]);
+    assert_eq!(in_turn(&status, "passed"), 3);
+    hello.expect_running("2", 3);
+    hello.promote("3-bad");
+    hello.wait_for("3-bad", &["preparing", "running", "paused"]);
+    let cli = hello.ring.hosts()[1].cli();
+    cli.run_for(LIMIT, &["rollout", "status", GROUP, "--watch"]).expect_code(11);
+    let status = hello.wait_for("3-bad", &["paused"]);
+    assert_eq!((in_turn(&status, "failed"), in_turn(&status, "waiting")), (1, 2));
+    let reasons = status["rollout"]["members"].to_string();
+    assert!(reasons.contains("no connection"), "the check's own words: {reasons}");
+    hello.expect_running("2", 2);
 
-    let cli = ring.hosts()[1].cli();
     cli.run_for(LIMIT, &["rollout", "rollback", GROUP, "--wait"]).expect_code(0);
-    expect_on(&ring, "hello/2", HOSTS);
+    hello.expect_running("2", 3);
+    // One step further back there is 1; beyond it nothing.
+    cli.run_for(LIMIT, &["rollout", "rollback", GROUP, "--wait"]).expect_code(0);
+    hello.expect_running("1", 3);
+    let refused = cli.run(&["rollout", "rollback", GROUP]).expect_code(1);
+    assert!(refused.stderr.contains("nothing completed before"), "{refused}");
 }
 
-/// Promotes a version, watches it at the last host, and insists on the exit code of its end.
-fn roll(ring: &Loopback, depot: &Depot, version: &str, code: i32) {
-    depot.promote(&format!("hello/{version}"));
-    let cli = ring.hosts()[HOSTS - 1].cli();
-    wait::until(&format!("a rollout to {version}"), LIMIT, || {
-        let status = cli.json(&["rollout", "status", GROUP])?;
-        let begun = status["rollout"]["to"]["release"] == format!("hello/{version}");
-        if begun { Ok(()) } else { Err(status.to_string()) }
-    });
-    cli.run_for(LIMIT, &["rollout", "status", GROUP, "--watch"]).expect_code(code);
-}
+/// Scenario 34: hooks that hang or print without end, with children of their own.
+#[test]
+fn a_hook_that_hangs_or_floods_is_killed_with_its_children_and_the_old_release_serves() {
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts::default());
+    let pids = hello.ring.dir().join("pids");
+    let hangs = format!("sleep 7777 & echo $! >>{0}; echo $$ >>{0}; sleep 7777", pids.display());
+    let hooks = [("install", hangs.as_str())];
+    hello.publish("2", Scripts { hooks: &hooks, hook_timeout: "1s", ..Scripts::default() });
+    let floods = format!("echo $$ >>{}; yes the same line again and again", pids.display());
+    let hooks = [("install", floods.as_str())];
+    hello.publish("3", Scripts { hooks: &hooks, hook_timeout: "1s", ..Scripts::default() });
+    hello.start(SHORT);
+    hello.roll("1", &["completed"]);
 
-/// Insists that so many members run this release.
-fn expect_on(ring: &Loopback, release: &str, expected: usize) {
-    wait::until(&format!("{expected} members on {release}"), LIMIT, || {
-        let list = ring.hosts()[0].cli().json(&["service", "list"])?;
-        let on = |entry: &&Value| entry["release"] == release && entry["process"] == "running";
-        let found = list.as_array().map_or(0, |list| list.iter().filter(on).count());
-        if found == expected { Ok(()) } else { Err(list.to_string()) }
-    });
-}
-
-fn service(depot: &Depot) -> Table {
-    let mut service: Table = r#"
-        name = "hello"
-        poll = "200ms"
-        runner = "process"
-        expect = 3
-        [health]
-        interval = "200ms"
-        timeout = "1s"
-        unhealthy_after = 1
-        [update]
-        start_timeout = "3s"
-        monitor = "1500ms"
-    "#
-    .parse()
-    .unwrap();
-    service.insert("depot".to_owned(), toml::Value::String(depot.url()));
-    service.insert("trusted_keys".to_owned(), depot.trusted_keys());
-    service
-}
-
-fn publish(depot: &Depot, dir: &Path, version: &str, health: i32) {
-    let release = dir.join("releases").join(version);
-    fs::create_dir_all(release.join("bin")).unwrap();
-    let manifest = format!(
-        "name = \"hello\"\nversion = \"{version}\"\n\
-         [run]\ncommand = [\"bin/run\"]\n[health]\nexec = [\"bin/health\"]\n"
-    );
-    fs::write(release.join("release.toml"), manifest).unwrap();
-    let health = format!("echo health of {version}; exit {health}");
-    for (name, body) in [("run", "exec sleep 3600"), ("health", health.as_str())] {
-        let path = release.join("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    for version in ["2", "3"] {
+        let status = hello.roll(version, &["paused"]);
+        assert_eq!(in_turn(&status, "failed"), 1, "{status}");
+        let reasons = status["rollout"]["members"].to_string();
+        assert!(reasons.contains("install did not end within 1s"), "{reasons}");
+        hello.expect_running("1", 3);
+        let started: Vec<u32> = fs::read_to_string(&pids)
+            .unwrap()
+            .lines()
+            .map(|line| line.parse().expect("a pid"))
+            .collect();
+        assert!(!started.is_empty());
+        for pid in started {
+            assert!(!is_alive(pid), "{pid} outlived its hook");
+        }
     }
-    depot.publish(&release);
+}
+
+/// Scenario 35: the depot is away when the rollout is to start.
+#[test]
+fn a_depot_that_is_away_disrupts_nothing_and_the_rollout_goes_on_when_it_is_back() {
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts::default());
+    hello.publish("2", Scripts::default());
+    hello.start(SHORT);
+    hello.roll("1", &["completed"]);
+
+    // The leader hears of the promotion, but nobody can fetch the archive.
+    let (depot, away) = (hello.ring.dir().join("depot.d"), hello.ring.dir().join("depot.away"));
+    let archives = depot.join("archives");
+    let hidden = hello.ring.dir().join("archives.away");
+    assert!(archives.is_dir(), "{}", archives.display());
+    let cli = hello.ring.hosts()[0].cli();
+    cli.run(&["rollout", "pause", GROUP]).expect_code(0);
+    hello.promote("2");
+    fs::rename(&archives, &hidden).unwrap();
+    cli.run(&["rollout", "resume", GROUP]).expect_code(0);
+    let status = hello.wait_for("2", &["preparing"]);
+    assert_eq!(in_turn(&status, "waiting"), 3);
+    wait::until("the cause by name", LIMIT, || {
+        let said = cli.run(&["rollout", "explain", GROUP]).stdout;
+        if said.contains("archive") { Ok(()) } else { Err(said) }
+    });
+    // And then the whole depot is gone for a while.
+    fs::rename(&depot, &away).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    hello.expect_running("1", 3);
+    fs::rename(&away, &depot).unwrap();
+    fs::rename(&hidden, &archives).unwrap();
+    hello.wait_for("2", &["completed"]);
+    hello.expect_running("2", 3);
+}
+
+/// Scenarios 17 and 46: a typed pause, its failover and its end.
+#[test]
+fn a_pause_holds_without_a_rollout_and_over_a_change_of_leader() {
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts::default());
+    hello.publish("2", Scripts::default());
+    hello.start(SHORT);
+    hello.roll("1", &["completed"]);
+
+    hello.ring.hosts()[2].cli().run(&["rollout", "pause", GROUP]).expect_code(0);
+    hello.promote("2");
+    let leader = leader(&hello);
+    hello.ring.host(leader).kill();
+    let other = (leader + 1) % 3;
+    wait::until("2 waits under the next leader", LIMIT, || {
+        let status = hello.status(other)?;
+        let pending = status["pending"]["release"] == "hello/2";
+        if pending && status["quorum"] == true { Ok(()) } else { Err(status.to_string()) }
+    });
+    hello.expect_running_at(other, "1", 3);
+    hello.ring.host(leader).start();
+    hello.ring.hosts()[other].cli().run(&["rollout", "resume", GROUP]).expect_code(0);
+    hello.wait_for("2", &["completed"]);
+    hello.expect_running("2", 3);
+}
+
+/// Scenarios 39 and 48, and the exit codes of a group that cannot decide.
+#[test]
+fn without_a_majority_services_run_and_nothing_is_decided() {
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts::default());
+    hello.publish("2", Scripts::default());
+    hello.start(SHORT);
+    hello.roll("1", &["completed"]);
+    hello.ring.host(1).kill();
+    hello.ring.host(2).kill();
+
+    let cli = hello.ring.hosts()[0].cli();
+    wait::until("no quorum is shown", LIMIT, || {
+        let status = hello.status(0)?;
+        if status["quorum"] == false { Ok(()) } else { Err(status.to_string()) }
+    });
+    hello.promote("2");
+    let refused = cli.run(&["rollout", "start", GROUP]).expect_code(4);
+    assert!(refused.stderr.contains("quorum"), "{refused}");
+    // A restart of the one that is left: it runs its release by itself.
+    hello.ring.host(0).stop();
+    hello.ring.host(0).start();
+    wait::until("it still runs 1", LIMIT, || {
+        let list = cli.json(&["service", "list"])?;
+        let mine =
+            list.as_array().and_then(|list| list.iter().find(|e| e["name"] == "n1").cloned());
+        let runs = mine.as_ref().is_some_and(|e| e["release"] == "hello/1" && e["health"] == "ok");
+        if runs { Ok(()) } else { Err(list.to_string()) }
+    });
+    hello.ring.host(1).start();
+    hello.wait_for("2", &["completed", "completed_with_exceptions", "running", "preparing"]);
+    hello.ring.host(2).start();
+    hello.expect_running("2", 3);
+}
+
+/// A daemon that is stopped, killed or restarted touches no running service.
+#[test]
+fn services_outlive_every_kind_of_end_of_their_daemon() {
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts::default());
+    hello.start(SHORT);
+    hello.roll("1", &["completed"]);
+    let before = pids(&hello);
+    assert_eq!(before.len(), 3);
+    hello.ring.host(0).kill();
+    hello.ring.host(0).start();
+    hello.ring.host(1).stop();
+    hello.ring.host(1).start();
+    hello.expect_running("1", 3);
+    assert_eq!(pids(&hello), before);
+    // A program that dies is started again, by the daemon that had adopted it.
+    let pid = before[0].1;
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    wait::until("another process", LIMIT, || {
+        let now = pids(&hello);
+        if now.len() == 3 && now[0].1 != pid { Ok(()) } else { Err(format!("{now:?}")) }
+    });
+}
+
+fn leader(hello: &Hello) -> usize {
+    let status = hello.status(0).unwrap();
+    let name = status["leader"].as_str().expect("a leader").to_owned();
+    hello.ring.hosts().iter().position(|host| host.name() == name).expect("one of the hosts")
+}
+
+/// Name and process of every member that runs.
+fn pids(hello: &Hello) -> Vec<(String, u64)> {
+    let list = hello.ring.hosts()[2].cli().json(&["service", "list"]).unwrap();
+    let mut pids: Vec<(String, u64)> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|entry| Some((entry["name"].as_str()?.to_owned(), entry["pid"].as_u64()?)))
+        .collect();
+    pids.sort();
+    pids
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // A zombie that its parent has not reaped yet is dead.
+    !stat.is_empty() && !stat.contains(") Z ")
 }

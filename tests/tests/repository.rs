@@ -1,4 +1,5 @@
 //! Self-checks of the repository: what the documentation promises about the code's shape.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests may fail loudly")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,14 +19,8 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("baton-depot", &["types"]),
     ("baton-sim", &["types", "wire", "ring", "ledger", "rollout", "supervise", "node"]),
     ("baton-platform", &["types"]),
-    (
-        "baton-daemon",
-        &["types", "wire", "supervise", "node", "config", "depot", "platform"],
-    ),
-    (
-        "baton",
-        &["types", "wire", "node", "config", "depot", "platform", "daemon", "sim"],
-    ),
+    ("baton-daemon", &["types", "wire", "supervise", "node", "config", "depot", "platform"]),
+    ("baton", &["types", "wire", "node", "config", "depot", "platform", "daemon", "sim"]),
 ];
 
 /// Crates without I/O, clock and randomness of their own.
@@ -169,8 +164,8 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 
 fn files_with(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let entries = std::fs::read_dir(folder)
-        .unwrap_or_else(|cause| panic!("{}: {cause}", folder.display()));
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|cause| panic!("{}: {cause}", folder.display()));
     for entry in entries {
         let path = entry.expect("an entry").path();
         if path.is_dir() {

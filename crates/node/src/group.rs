@@ -13,7 +13,9 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_ledger::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, Opened, Seen};
+use baton_ledger::{
+    Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, Opened, Role, Seen,
+};
 use baton_rollout::{
     GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings,
 };
@@ -27,7 +29,7 @@ use baton_types::{
     Text, Version,
 };
 use baton_wire::ledger::StateBytes;
-use baton_wire::{LedgerMessage, Message};
+use baton_wire::{LedgerMessage, Message, TurnId};
 use rand::RngExt as _;
 
 use crate::boot::Boot;
@@ -76,6 +78,8 @@ pub(crate) struct Group {
     leading: bool,
     /// The leader that was last told of.
     told_leader: Option<NodeId>,
+    /// The turn whose end here was last told of.
+    told_outcome: Option<TurnId>,
     file: ServiceFile,
     /// The launch that the service was last asked to run.
     launched: Option<Launch>,
@@ -156,6 +160,7 @@ impl Group {
             removals: BTreeMap::new(),
             leading: false,
             told_leader: None,
+            told_outcome: None,
             file,
             launched: None,
             rollout: None,
@@ -299,7 +304,14 @@ impl Group {
 
     /// The leader, as far as this node knows.
     pub(crate) fn leader(&self, shared: &Shared) -> Option<NodeId> {
-        self.ledger.view().leader.or_else(|| leader_by_facts(shared, &self.name))
+        let view = self.ledger.view();
+        match view.role {
+            // A voter knows by itself; the facts of others are older than its own silence.
+            Role::Follower | Role::Candidate | Role::Leader => view.leader,
+            Role::Forming | Role::Spare => {
+                view.leader.or_else(|| leader_by_facts(shared, &self.name))
+            }
+        }
     }
 
     /// Takes other settings into use. What runs keeps its environment until its next turn or

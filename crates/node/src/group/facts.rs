@@ -54,7 +54,7 @@ impl Group {
             health_text: status.health_text.clone(),
             restarts: status.restarts,
             phase: self.phase.clone(),
-            prepared: None,
+            prepared: self.member.prepared(),
             pending_edit: self.has_pending_edit(shared),
             file_digest: file_digest(&self.settings),
             order: self.settings.order,

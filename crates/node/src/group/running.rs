@@ -273,6 +273,9 @@ impl Group {
         keep.truncate(KEPT_MAX);
         if keep != self.kept {
             self.kept.clone_from(&keep);
+            // What goes must be unpacked anew before it runs again; of another group's releases
+            // the shell finds by itself that they are there.
+            shared.unpacked.retain(|digest| keep.contains(digest));
             shared.effects.push(Effect::KeepReleases { group: self.name.clone(), keep });
         }
     }

@@ -7,8 +7,8 @@ use baton_supervise::verdict::{self, HookOutcome};
 use baton_supervise::{HookResult, Launch, ServiceEvent};
 use baton_types::manifest::{HookKind, Manifest};
 use baton_types::member::{Health, ProcessState};
-use baton_types::{NodeId, Now, Release, Target};
-use baton_wire::{Message, TurnMessage};
+use baton_types::{NodeId, Now, Release, Target, Text};
+use baton_wire::{Message, TurnMessage, TurnOutcome};
 
 use super::Group;
 use crate::effect::{Effect, Level, Line};
@@ -18,8 +18,20 @@ use crate::shared::Shared;
 
 impl Group {
     /// A message of the group's leader for this member.
-    pub(crate) fn take_from_leader(&mut self, now: Now, from: NodeId, message: TurnMessage) {
-        self.member.receive(now, from, message);
+    pub(crate) fn take_from_leader(
+        &mut self,
+        now: Now,
+        shared: &Shared,
+        from: NodeId,
+        message: TurnMessage,
+    ) {
+        // A go proves itself by the claim that it answers; everything else is believed only from
+        // the leader that this node knows.
+        let proves_itself =
+            matches!(message, TurnMessage::Go { .. } | TurnMessage::OutcomeKept { .. });
+        if proves_itself || self.leader(shared).is_none_or(|leader| leader == from) {
+            self.member.receive(now, from, message);
+        }
     }
 
     /// Whether this member is in a turn, so that the node must not be in one of another group.
@@ -38,6 +50,7 @@ impl Group {
         for output in outputs {
             match output {
                 MemberOutput::Send(message) => {
+                    self.tell_own_outcome(shared, &message);
                     if let Some(leader) = self.leader(shared) {
                         shared.send(leader, Message::Turn(self.name.clone(), message));
                     }
@@ -51,7 +64,7 @@ impl Group {
                 MemberOutput::Fetch { target, depot } => self.fetch(shared, target.release, depot),
                 MemberOutput::Unpack { target } => self.unpack(now, shared, target.release),
                 MemberOutput::RunHook { kind, target } => self.turn_hook(now, shared, kind, target),
-                MemberOutput::StopService => self.stop_for_turn(now),
+                MemberOutput::StopService => self.stop_for_turn(now, shared),
                 MemberOutput::StartService(target) => self.start_for_turn(now, shared, target),
                 MemberOutput::Reboot => {
                     let text = "the install hook asks for a reboot of this machine";
@@ -65,6 +78,26 @@ impl Group {
             }
         }
         moved
+    }
+
+    /// One line when this member's turn has ended by its own judgement; the message is repeated.
+    fn tell_own_outcome(&mut self, shared: &mut Shared, message: &TurnMessage) {
+        let TurnMessage::Outcome { turn, outcome, reason, .. } = message else { return };
+        if self.told_outcome == Some(*turn) {
+            return;
+        }
+        self.told_outcome = Some(*turn);
+        let target = self.member.file().turn.as_ref().map(|turn| turn.terms.target.to_string());
+        let (level, end) = match outcome {
+            TurnOutcome::Passed => (Level::Info, "passed".to_owned()),
+            TurnOutcome::Skipped => (Level::Warning, format!("skipped: {reason}")),
+            TurnOutcome::Failed => (Level::Warning, format!("failed: {reason}")),
+        };
+        let text = format!("{}: its turn here ended: {end}", target.unwrap_or_default());
+        let mut line = Line::new(level, text).of(&self.name);
+        line.rollout = Some(turn.rollout);
+        line.member = Some(Text::new(shared.name.as_str()));
+        shared.log(line);
     }
 
     fn fetch(&mut self, shared: &mut Shared, release: Release, depot: String) {
@@ -119,7 +152,11 @@ impl Group {
             self.member.input(now, MemberInput::HookDone { kind, verdict });
             return;
         };
-        let Some(timeout) = launch.manifest.hooks.get(kind).map(|hook| hook.timeout) else {
+        // A program that is down cannot be asked, and what is down needs no leave to be replaced.
+        let nobody_to_ask =
+            kind == HookKind::Ready && self.service.status().process != ProcessState::Running;
+        let hook = launch.manifest.hooks.get(kind).filter(|_| !nobody_to_ask);
+        let Some(timeout) = hook.map(|hook| hook.timeout) else {
             let verdict = HookVerdict::Yes { ran: false };
             self.member.input(now, MemberInput::HookDone { kind, verdict });
             return;
@@ -146,7 +183,14 @@ impl Group {
         self.member.input(now, MemberInput::HookDone { kind, verdict });
     }
 
-    fn stop_for_turn(&mut self, now: Now) {
+    fn stop_for_turn(&mut self, now: Now, shared: &mut Shared) {
+        if let Some(turn) = &self.member.file().turn {
+            let text = format!("{}: its go is here", turn.terms.target);
+            let mut line = Line::new(Level::Info, text).of(&self.name);
+            line.rollout = Some(turn.turn.rollout);
+            line.member = Some(Text::new(shared.name.as_str()));
+            shared.log(line);
+        }
         self.restoring = None;
         if self.service.status().process == ProcessState::Stopped {
             self.note(now, ServiceNote::Stopped);
