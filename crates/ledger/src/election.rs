@@ -63,6 +63,7 @@ impl Ledger {
         }
         stand.step = Step::Voting;
         let probe = stand.probe;
+        self.election_at = self.next_attempt(now);
         for voter in self.other_voters() {
             self.send(voter.node, LedgerBody::Vote { voter: voter.file, probe });
         }
@@ -104,9 +105,18 @@ impl Ledger {
         }
     }
 
-    /// A voter with a record, that leads nobody and knows what its peers know of it.
+    /// A voter with a record, that leads nobody and knows what its peers know of it. A founder
+    /// leads the first term by itself, and a vote that is still being written must not be
+    /// overtaken by one for a later term: on a disk slower than an election that would go on for
+    /// ever.
     fn may_stand(&self) -> bool {
-        self.lead.is_none() && self.recall.is_none() && self.writing.on_disk && self.is_voter()
+        let is_writing = self.stand.as_ref().is_some_and(|stand| stand.step == Step::Writing);
+        self.lead.is_none()
+            && self.recall.is_none()
+            && self.writing.on_disk
+            && self.is_voter()
+            && !self.forming.founding
+            && !is_writing
     }
 
     fn vote_for_itself(&mut self, now: Moment) {

@@ -117,7 +117,11 @@ impl Ledger {
     pub(crate) fn formation_settle(&mut self, now: Moment) {
         if self.forming.founding && self.is_durable() && self.durable.mark() == FIRST {
             self.forming.founding = false;
-            self.take_lead(now);
+            // Whoever stood for election meanwhile has left the first term: only votes make it
+            // the leader of another one.
+            if self.file.term == FIRST.term {
+                self.take_lead(now);
+            }
         }
         let Some(accepted) = self.durable.formation.accepted.clone() else { return };
         let is_current = self.file.formation.accepted.as_ref() == Some(&accepted)

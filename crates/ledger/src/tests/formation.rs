@@ -167,3 +167,28 @@ fn a_file_with_impossible_content_counts_as_damaged() {
     let ledger = Ledger::open(world.settings.clone(), Opened::File(file), 1, world.now);
     assert!(ledger.view().needs_readmission);
 }
+
+#[test]
+fn a_group_of_one_forms_whatever_its_disk_takes() {
+    for write_max in [1, 3, 200, 3_000] {
+        for seed in 0..20 {
+            let mut world = World::new(seed, 1, 1);
+            world.faults.write_max = write_max;
+            world.boot(0);
+            world.run_until("formation", ms(60_000), all_committed);
+        }
+    }
+}
+
+#[test]
+fn a_founder_that_has_left_the_first_term_leads_no_other_one_without_votes() {
+    let mut world = World::new(1, 1, 1);
+    world.faults.write_max = 3;
+    world.boot(0);
+    world.run_until("a record", ms(10_000), |world| {
+        world.hosts[0].ledger.as_ref().is_some_and(|ledger| ledger.view().newest.is_some())
+    });
+    world.run_until("formation", ms(10_000), all_committed);
+    let view = world.ledger(0).view();
+    assert_eq!(view.newest.map(|record| record.term), Some(view.term));
+}
