@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_types::{CommandAction, CommandId};
 use baton_types::policy::{Limit, OnDemote, OnFailure, OnNotReady};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -144,20 +145,35 @@ impl Campaign {
         for host in 0..world.hosts.len() {
             world.start(host);
         }
-        world.run_for(Duration::from_secs(20));
-        let end = world.now() + PEACE_BOUND;
-        let mut restless = world.restless();
-        while restless.is_some() && world.now() < end && world.violation.is_none() {
-            world.run_for(Duration::from_secs(5));
-            restless = world.restless();
-        }
-        if let Some((invariant, what)) = restless {
-            world.violate(invariant, what);
+        world.come_to_rest();
+        // Somebody says that it may go on: what waited for him must come to rest, too.
+        for action in [CommandAction::Resume, CommandAction::Retry] {
+            let waits = world.state().is_some_and(|s| s.pause.is_some() || s.rollout.is_some());
+            if waits && world.violation.is_none() {
+                let host = world.rng.random_range(0..world.hosts.len());
+                let id = CommandId::from_random(world.rng.random());
+                world.type_with_id(host, action, Some(id));
+                world.come_to_rest();
+            }
         }
     }
 }
 
 impl World {
+    /// Runs on until nothing is left to do; that it does not is a violation.
+    fn come_to_rest(&mut self) {
+        self.run_for(Duration::from_secs(20));
+        let end = self.now() + PEACE_BOUND;
+        let mut restless = self.restless();
+        while restless.is_some() && self.now() < end && self.violation.is_none() {
+            self.run_for(Duration::from_secs(5));
+            restless = self.restless();
+        }
+        if let Some((invariant, what)) = restless {
+            self.violate(invariant, what);
+        }
+    }
+
     /// What keeps a world without faults from being at rest, and which promise says it should be.
     pub fn restless(&self) -> Option<(&'static str, String)> {
         let Some(truth) = &self.checks.truth else {
@@ -171,17 +187,15 @@ impl World {
             return Some((PROGRESS, "there is no single leader".to_owned()));
         }
         let state = &truth.state;
-        let paused = state.pause.is_some();
         if let Some(rollout) = &state.rollout {
-            let waits = paused
-                && rollout.open_turns().all(|turn| turn.state == baton_rollout::TurnState::Offered);
-            if !waits && !(rollout.state.is_paused() && !rollout.reason.is_empty()) {
+            if !(rollout.state.is_paused() && !rollout.reason.is_empty()) {
                 let what =
                     format!("rollout {:?} is {}: {}", rollout.id, rollout.state, rollout.reason);
                 return Some((PROGRESS, what));
             }
-            if rollout.state.is_paused() && rollout.open_turns().next().is_some() && !paused {
-                return Some((PROGRESS, "a turn is open in a paused rollout".to_owned()));
+            // One that was offered its turn before waits with it; one that has taken it ends it.
+            if rollout.open_turns().any(|turn| turn.state != baton_rollout::TurnState::Offered) {
+                return Some((PROGRESS, "a taken turn does not end".to_owned()));
             }
         }
         (0..self.hosts.len()).find_map(|host| self.diverges(host)).map(|what| (CONVERGENCE, what))
@@ -195,12 +209,12 @@ impl World {
         if state.cordons.contains(&machine.id) || state.gave_up.contains(&machine.id) {
             return None;
         }
-        // It was not there when its turn came, and the catch-up waits for somebody.
+        // Everybody waits for an operator, members that returned among them.
         let halted = state.pause.is_some() || state.rollout.is_some();
         let wants = state.target_of(machine.id).map(|target| target.release.digest);
         let seen = node.observe(&self.group)?;
         let has = seen.member().running.as_ref().map(|target| target.release.digest);
-        if wants != has && !(halted && has.is_none()) {
+        if wants != has && !halted {
             let name = |digest: Option<baton_types::Digest>| {
                 digest.map_or("nothing".to_owned(), |digest| self.depot.version(&digest))
             };

@@ -229,6 +229,7 @@ impl World {
             return;
         }
         self.check_launch(host, &digest);
+        self.launches.push((host, digest));
         let behaviour = self.depot.behaviour(host, &digest).cloned();
         let now = self.now;
         let machine = &mut self.hosts[host];

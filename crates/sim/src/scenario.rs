@@ -1,1 +1,288 @@
-//! A world as a scripted test wants it.
+//! A world as a scripted test wants it: say what happens, wait for what must come of it.
+//!
+//! Invariant: nothing here is left to chance beyond the seed; a script that waits in vain fails
+//! with the trace.
+
+use std::time::Duration;
+
+use baton_node::{NodeRef, Reply, Request};
+use baton_rollout::{Rollout, RolloutState, TurnState};
+use baton_types::status::GroupStatus;
+use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult};
+use rand::RngExt as _;
+
+use crate::program::Behaviour;
+use crate::settings::Setup;
+use crate::world::World;
+
+impl World {
+    /// A calm group of so many hosts, all switched on, nothing promoted.
+    pub fn group(hosts: usize) -> Self {
+        Self::begin(Setup::of(1, hosts))
+    }
+
+    /// A calm world of this setup, all switched on, nothing promoted.
+    pub fn begin(setup: Setup) -> Self {
+        let mut world = Self::new(setup);
+        for host in 0..world.hosts.len() {
+            world.start(host);
+        }
+        world
+    }
+
+    /// The same, with release 1 rolled out everywhere: the baseline of most scenarios.
+    pub fn on_release_1(setup: Setup, behaviour: Behaviour) -> Self {
+        let mut world = Self::begin(setup);
+        world.promote("1", behaviour);
+        world.run_until("release 1 is the baseline", MINUTE * 2, |world| {
+            world.baseline() == "1" && world.rollout_ended()
+        });
+        world
+    }
+
+    /// Publishes a release and puts it at the head of the channel.
+    pub fn promote(&mut self, version: &str, behaviour: Behaviour) {
+        self.trace.say(self.now, "depot", &format!("promotes {version}"));
+        self.depot.publish(version, behaviour);
+        self.depot.promote(version, false);
+    }
+
+    /// Takes a release out of the channel.
+    pub fn demote(&mut self, version: &str) {
+        self.trace.say(self.now, "depot", &format!("demotes {version}"));
+        self.depot.demote(version);
+    }
+
+    /// Runs until `done`.
+    ///
+    /// # Panics
+    ///
+    /// A promise is broken, or `limit` passes first.
+    #[track_caller]
+    pub fn run_until(&mut self, what: &str, limit: Duration, done: impl Fn(&Self) -> bool) {
+        let end = self.now() + limit;
+        while !done(self) {
+            if self.now() >= end {
+                panic!("not within {limit:?}: {what}\n{}", self.story());
+            }
+            self.run_for(STEP);
+            self.stay_well();
+        }
+    }
+
+    /// Runs for `span`.
+    ///
+    /// # Panics
+    ///
+    /// A promise is broken.
+    #[track_caller]
+    pub fn pass(&mut self, span: Duration) {
+        self.run_for(span);
+        self.stay_well();
+    }
+
+    #[track_caller]
+    fn stay_well(&self) {
+        if let Some(violation) = self.violation() {
+            panic!("{violation}");
+        }
+    }
+
+    /// The trace's last lines.
+    pub fn story(&self) -> String {
+        self.trace.recent().collect::<Vec<_>>().join("\n")
+    }
+
+    /// The host that decides for the group; the newest, if an older one has not noticed yet.
+    pub fn leader(&self) -> Option<usize> {
+        (0..self.hosts.len())
+            .filter_map(|host| {
+                let seen = self.hosts[host].node.as_ref()?.observe(&self.group)?;
+                seen.is_leading().then(|| (seen.ledger().term, host))
+            })
+            .max()
+            .map(|(_, host)| host)
+    }
+
+    /// A host that runs and does not lead.
+    ///
+    /// # Panics
+    ///
+    /// There is none.
+    pub fn follower(&self) -> usize {
+        let leader = self.leader();
+        (0..self.hosts.len())
+            .find(|host| Some(*host) != leader && self.is_up(*host))
+            .expect("a follower")
+    }
+
+    /// Types a command; its request.
+    pub fn type_at(&mut self, host: usize, action: CommandAction) -> u64 {
+        let id = CommandId::from_random(self.rng.random());
+        self.type_with_id(host, action, Some(id)).expect("a daemon that runs")
+    }
+
+    /// Types a command and waits for the answer.
+    ///
+    /// # Panics
+    ///
+    /// There is none within a minute.
+    #[track_caller]
+    pub fn order(&mut self, host: usize, action: CommandAction) -> CommandAnswer {
+        let request = self.type_at(host, action);
+        self.answer_to(request)
+    }
+
+    /// Types a command, waits, and wants it done.
+    ///
+    /// # Panics
+    ///
+    /// It is not.
+    #[track_caller]
+    pub fn must(&mut self, host: usize, action: CommandAction) -> CommandAnswer {
+        let answer = self.order(host, action.clone());
+        assert_eq!(answer.result, CommandResult::Done, "{action:?}: {}", answer.message);
+        answer
+    }
+
+    /// Waits for the answer to a request.
+    ///
+    /// # Panics
+    ///
+    /// There is none within a minute.
+    #[track_caller]
+    pub fn answer_to(&mut self, request: u64) -> CommandAnswer {
+        self.run_until("an answer", MINUTE, |world| world.reply(request).is_some());
+        match self.reply(request) {
+            Some(Reply::Command { answer, .. }) => answer.clone(),
+            other => panic!("no answer to a command: {other:?}"),
+        }
+    }
+
+    /// Keeps `node` out of rollouts, or lets it take part again; typed at `host`.
+    ///
+    /// # Panics
+    ///
+    /// It is refused.
+    #[track_caller]
+    pub fn cordon(&mut self, host: usize, node: usize, on: bool) {
+        let node = Some(NodeRef::Id(self.hosts[node].id));
+        let request = self.ask(host, if on { Request::Cordon(node) } else { Request::Uncordon(node) });
+        self.run_until("the cordon", MINUTE, |world| world.reply(request).is_some());
+        assert!(matches!(self.reply(request), Some(Reply::Done(_))), "{:?}", self.reply(request));
+    }
+
+    /// `rollout status`, asked at `host`.
+    ///
+    /// # Panics
+    ///
+    /// There is no answer within a minute.
+    #[track_caller]
+    pub fn status(&mut self, host: usize) -> GroupStatus {
+        let request = self.ask(host, Request::Status(self.group.clone()));
+        self.run_until("the status", MINUTE, |world| world.reply(request).is_some());
+        match self.reply(request) {
+            Some(Reply::Json(json)) => serde_json::from_str(json).expect("a status"),
+            other => panic!("no status: {other:?}"),
+        }
+    }
+
+    /// The rollout under way or the last one.
+    pub fn rollout(&self) -> Option<&Rollout> {
+        self.state().and_then(|state| state.shown_rollout())
+    }
+
+    /// Whether none is under way.
+    pub fn rollout_ended(&self) -> bool {
+        self.state().is_some_and(|state| state.rollout.is_none())
+    }
+
+    /// Whether the rollout under way or the last one brings that release and stands there.
+    pub fn is(&self, version: &str, state: RolloutState) -> bool {
+        self.rollout().is_some_and(|rollout| {
+            rollout.to.release.id.version.as_str() == version && rollout.state == state
+        })
+    }
+
+    /// Runs until the rollout to that release stands there.
+    ///
+    /// # Panics
+    ///
+    /// It does not within ten minutes.
+    #[track_caller]
+    pub fn run_until_is(&mut self, version: &str, state: RolloutState) {
+        self.run_until(&format!("{version} is {state}"), MINUTE * 10, |w| w.is(version, state));
+    }
+
+    /// The baseline's version; empty without one.
+    pub fn baseline(&self) -> String {
+        let baseline = self.state().and_then(|state| state.baseline());
+        baseline.map(|target| target.release.id.version.to_string()).unwrap_or_default()
+    }
+
+    /// Where the turn of `host` stands in the rollout under way or the last one.
+    pub fn turn(&self, host: usize) -> Option<TurnState> {
+        self.rollout()?.turn(self.hosts[host].id).map(|turn| turn.state)
+    }
+
+    /// The host whose turn stands there, if one does.
+    pub fn in_turn(&self, state: TurnState) -> Option<usize> {
+        (0..self.hosts.len()).find(|host| self.turn(*host) == Some(state))
+    }
+
+    /// How many turns stand there.
+    pub fn turns(&self, state: TurnState) -> usize {
+        (0..self.hosts.len()).filter(|host| self.turn(*host) == Some(state)).count()
+    }
+
+    /// The version that runs on `host`; empty if none does.
+    pub fn running(&self, host: usize) -> String {
+        let process = self.hosts[host].process.as_ref();
+        process.map(|process| self.depot.version(&process.digest)).unwrap_or_default()
+    }
+
+    /// How many hosts run that version.
+    pub fn run(&self, version: &str) -> usize {
+        (0..self.hosts.len()).filter(|host| self.running(*host) == version).count()
+    }
+
+    /// Hosts on which that version was started, in the order of the first start.
+    pub fn touched(&self, version: &str) -> Vec<usize> {
+        let mut touched = Vec::new();
+        for (host, digest) in &self.launches {
+            if self.depot.version(digest) == version && !touched.contains(host) {
+                touched.push(*host);
+            }
+        }
+        touched
+    }
+
+    /// How often that version was started on `host`.
+    pub fn starts(&self, version: &str, host: usize) -> usize {
+        let starts = self.launches.iter().filter(|(on, digest)| {
+            *on == host && self.depot.version(digest) == version
+        });
+        starts.count()
+    }
+
+    /// Whether the service on `host` serves.
+    pub fn serves(&self, host: usize) -> bool {
+        self.is_well(host)
+    }
+
+    /// How many hosts do not serve.
+    pub fn down(&self) -> usize {
+        (0..self.hosts.len()).filter(|host| !self.is_well(*host)).count()
+    }
+
+    /// The hosts, for scripts that look at all of them.
+    pub fn all(&self) -> std::ops::Range<usize> {
+        0..self.hosts.len()
+    }
+}
+
+/// The unit of a script's patience.
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// How often a script looks.
+const STEP: Duration = Duration::from_millis(20);

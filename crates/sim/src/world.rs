@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use baton_node::{Event, Node, Reply, Request};
-use baton_types::GroupName;
+use baton_types::{Digest, GroupName};
 use baton_wire::Envelope;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -40,6 +40,8 @@ pub struct World {
     pub(crate) violation: Option<Violation>,
     pub(crate) replies: BTreeMap<u64, Reply>,
     pub(crate) next_request: u64,
+    /// Programs started so far: which release, on which host.
+    pub(crate) launches: Vec<(usize, Digest)>,
     queue: BTreeMap<(u64, u64), What>,
     asked: u64,
     addrs: BTreeMap<SocketAddr, usize>,
@@ -97,6 +99,7 @@ impl World {
             violation: None,
             replies: BTreeMap::new(),
             next_request: 0,
+            launches: Vec::new(),
             queue: BTreeMap::new(),
             asked: 0,
             spins: 0,

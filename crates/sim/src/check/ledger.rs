@@ -121,18 +121,21 @@ impl LedgerCheck {
             file: file.file,
             term: file.term,
             voted_for: file.voted_for,
-            lineage: file.record.as_ref().map(|record| record.lineage),
+            lineage: file.lineage(),
             mark: file.mark(),
         };
         let old = self.files[host].replace(new.clone());
-        let Some(old) = old.filter(|old| old.file == new.file) else { return Ok(()) };
+        // Terms count within a lineage: a node that gave up a formation begins anew.
+        let Some(old) = old.filter(|old| old.file == new.file && old.lineage == new.lineage) else {
+            return Ok(());
+        };
         if new.term < old.term {
             return Err(format!("{name}'s term falls from {} to {}", old.term, new.term));
         }
         if new.term == old.term && old.voted_for.is_some() && new.voted_for != old.voted_for {
             return Err(format!("{name} votes twice in term {}", new.term));
         }
-        if new.lineage == old.lineage && new.mark < old.mark {
+        if new.mark < old.mark {
             return Err(format!("{name}'s record falls from {:?} to {:?}", old.mark, new.mark));
         }
         Ok(())
