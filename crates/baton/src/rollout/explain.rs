@@ -114,7 +114,11 @@ impl Explanation<'_> {
             let more = count(blockers.len() - BLOCKERS_SHOWN, "more member");
             self.say(format!("  … and {more}."));
         }
-        self.about_next(rollout);
+        if status.quorum {
+            self.about_next(rollout);
+        } else {
+            self.say("It goes on once there is a quorum again.");
+        }
     }
 
     fn about_next(&mut self, rollout: &RolloutStatus) {
@@ -343,7 +347,12 @@ mod tests {
                 status.quorum = false;
                 status.quorum_reason = "1 of 3 voters answers".to_owned();
             },
-            &["has no quorum: 1 of 3 voters answers.", "(n1, n2, n3)", "baton ring members"],
+            &[
+                "has no quorum: 1 of 3 voters answers.",
+                "(n1, n2, n3)",
+                "baton ring members",
+                "goes on once there is a quorum again.",
+            ],
         );
         check(
             |status| {
