@@ -1,5 +1,6 @@
 //! The command line's words. What they mean to the daemon is in the module of each command.
 
+pub(crate) mod demo;
 pub(crate) mod depot;
 pub(crate) mod rollout;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use baton_types::GroupName;
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use demo::{DemoArgs, DemoServiceArgs};
 pub(crate) use depot::DepotCommand;
 pub(crate) use rollout::RolloutCommand;
 
@@ -37,6 +39,11 @@ pub(crate) enum Command {
     Run(ConfigFile),
     /// Check the configuration without touching anything; every fault with file:line:column
     Check(ConfigFile),
+    /// Show a real ring on this machine, and a rolling update of it; nothing stays
+    Demo(DemoArgs),
+    /// The program of the demo's releases
+    #[command(hide = true)]
+    DemoService(DemoServiceArgs),
     /// Look at the ring of nodes, join it, leave it, make its key
     #[command(subcommand)]
     Ring(RingCommand),
@@ -180,6 +187,7 @@ pub(crate) enum MemberCommand {
 
 const OVERVIEW: &str = "\
 Examples:
+  baton demo                               a real ring on this machine, in half a minute
   baton check                              is the configuration good?
   baton ring members                       who is there?
   baton depot publish ./redis-7.0.15       put a release into the depot
@@ -210,6 +218,9 @@ mod tests {
             "run",
             "run --config /tmp/baton.toml",
             "check --config /tmp/baton.toml",
+            "demo",
+            "demo --nodes 20 --fault kill-leader --keep",
+            "demo-service --version 3 --breaks-after 700ms",
             "ring members --json",
             "ring members --watch --socket /tmp/x.sock",
             "ring join 10.0.0.1:7117",
@@ -261,6 +272,8 @@ mod tests {
             ("depot promote redis --channel s", ErrorKind::ValueValidation, "NAME/VERSION"),
             ("depot init /srv/depot", ErrorKind::ValueValidation, "file:///"),
             ("rollout start r.d --wait --timeout 5", ErrorKind::ValueValidation, "no unit"),
+            ("demo --nodes 2", ErrorKind::ValueValidation, "from 3 to 20"),
+            ("demo --fault flood", ErrorKind::InvalidValue, "kill-leader"),
             ("rollout start r.d --timeout 5s", ErrorKind::MissingRequiredArgument, "--wait"),
         ] {
             let words = std::iter::once("baton").chain(line.split(' '));

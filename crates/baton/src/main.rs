@@ -4,6 +4,7 @@
 mod args;
 mod ask;
 mod check;
+mod demo;
 mod depot;
 mod exit;
 mod live;
@@ -48,6 +49,10 @@ fn carry_out(cli: Cli, output: &mut Output) -> Result<u8, Failure> {
     let client = Client::new(&cli.socket);
     match cli.command {
         Command::Run(file) => return daemon(&file.config),
+        Command::Demo(demo) => return playing()?.block_on(demo::run(demo, output)),
+        Command::DemoService(service) => {
+            return demo::server::serve(&service.version, service.breaks_after, output);
+        }
         Command::Check(file) => check::run(&file.config, output)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -79,6 +84,11 @@ fn daemon(config: &Path) -> Result<u8, Failure> {
             Err(Failure::with_code(code, error.to_string()))
         }
     }
+}
+
+/// For the demo, which watches many services while it asks daemons.
+fn playing() -> Result<Runtime, Failure> {
+    started(Builder::new_multi_thread().worker_threads(DAEMON_WORKERS))
 }
 
 /// For a command that asks a daemon: one thread is plenty.

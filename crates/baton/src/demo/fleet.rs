@@ -75,7 +75,10 @@ impl Fleet {
         self.kill_daemon(node).await?;
         let left = kill_all(&node.dir, &self.ground.program);
         if let Some(left) = left.first() {
-            return Err(Failure::failed(format!("{} cannot be killed: {}", left.pid, left.command)));
+            return Err(Failure::failed(format!(
+                "{} cannot be killed: {}",
+                left.pid, left.command
+            )));
         }
         new_boot(node)?;
         Ok(running)
@@ -154,7 +157,9 @@ impl Fleet {
 
 /// A log as far as it can be read.
 pub(crate) fn read_text(path: PathBuf) -> String {
-    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    std::fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
 }
 
 /// The services' own `stop_timeout` is 2 s, and a goodbye takes less than one.

@@ -72,7 +72,13 @@ impl Ground {
             let bind = ports.next()?;
             let reached_at = if relayed { ports.next()? } else { bind };
             let node_dir = dir.join(&name);
-            nodes.push(NodePlace { name, dir: node_dir, bind, reached_at, port: ports.next()?.port() });
+            nodes.push(NodePlace {
+                name,
+                dir: node_dir,
+                bind,
+                reached_at,
+                port: ports.next()?.port(),
+            });
         }
         let ground = Self { dir, program, nodes };
         ground.write_all().inspect_err(|_| ground.remove().unwrap_or_default())?;
@@ -81,8 +87,9 @@ impl Ground {
 
     /// Removes the directory.
     pub(crate) fn remove(&self) -> Result<(), Failure> {
-        fs::remove_dir_all(&self.dir)
-            .map_err(|cause| Failure::failed(format!("cannot remove {}: {cause}", self.dir.display())))
+        fs::remove_dir_all(&self.dir).map_err(|cause| {
+            Failure::failed(format!("cannot remove {}: {cause}", self.dir.display()))
+        })
     }
 
     fn write_all(&self) -> Result<(), Failure> {
@@ -141,7 +148,8 @@ impl Ground {
 /// Gives a node's machine another boot id, as a reboot does.
 pub(crate) fn new_boot(node: &NodePlace) -> Result<(), Failure> {
     let bits = format!("{:032x}", random_bits()?);
-    let parts = [bits.get(..8), bits.get(8..12), bits.get(12..16), bits.get(16..20), bits.get(20..)];
+    let parts =
+        [bits.get(..8), bits.get(8..12), bits.get(12..16), bits.get(16..20), bits.get(20..)];
     write(&node.boot_id(), &format!("{}\n", parts.map(Option::unwrap_or_default).join("-")))
 }
 

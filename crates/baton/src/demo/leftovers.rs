@@ -35,7 +35,8 @@ pub(crate) fn processes_of(dir: &Path, program: &Path) -> Vec<Ours> {
             continue;
         }
         // Gone meanwhile, or another user's: not ours. A dead one has neither any more.
-        let works_there = std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+        let works_there =
+            std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
         let told = || {
             let environment = std::fs::read(path.join("environ")).unwrap_or_default();
             environment.windows(mark.len()).any(|window| window == mark)

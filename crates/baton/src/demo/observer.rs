@@ -152,7 +152,7 @@ async fn ask(addr: SocketAddr, mut answered: impl FnMut(String)) -> std::io::Res
                 let read = stream.read(&mut chunk).await?;
                 answer.extend(chunk.iter().take(read));
                 if read == 0 || answer.len() > ANSWER_MAX_BYTES {
-                    return Err(std::io::ErrorKind::UnexpectedEof.into());
+                    return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
                 }
                 if let Some(version) = version(&answer) {
                     return Ok(version);

@@ -76,7 +76,9 @@ fn answer(request: &[u8], version: &str) -> String {
         _ => ("405 Method Not Allowed", "only GET"),
     };
     let length = body.len() + 1;
-    format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\n\r\n{body}\n")
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\n\r\n{body}\n"
+    )
 }
 
 /// What a release that starts well and then fails does.

@@ -1,0 +1,137 @@
+//! `baton demo`: a real ring of real daemons on this machine, a real rolling update, and what
+//! happens when something goes wrong.
+//!
+//! Invariant: whatever happens, Ctrl-C included, what was started is ended and what was made is
+//! removed, unless `--keep` asks otherwise; and a demo whose facts do not hold exits 1.
+
+mod cut;
+mod faults;
+mod fleet;
+mod ground;
+mod keep;
+mod leftovers;
+mod observer;
+mod pace;
+mod progress;
+pub(crate) mod server;
+mod stage;
+mod story;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::demo::{DemoArgs, Fault};
+use crate::exit::{DETACHED, DONE, Failure};
+use crate::output::Output;
+use cut::Cut;
+use ground::Ground;
+use stage::Stage;
+
+/// Plays it.
+pub(crate) async fn run(args: DemoArgs, output: &mut Output) -> Result<u8, Failure> {
+    let relayed = args.fault == Some(Fault::Partition);
+    let ground = Ground::new(args.nodes, relayed)?;
+    greet(&args, &ground, output)?;
+    let mut stage = Stage::new(ground, output);
+    let played = tokio::select! {
+        played = play(&args, &mut stage) => played,
+        interrupted = interruption() => Err(interrupted),
+    };
+    if let Err(failure) = &played
+        && failure.code != DETACHED
+    {
+        let tails = stage.fleet.log_tails();
+        crate::output::write_stderr(&tails.join("\n"));
+    }
+    let kept = match (&played, args.keep) {
+        (Err(failure), true) => failure.code != DETACHED && !relayed,
+        (_, keep) => keep,
+    };
+    if kept {
+        keep::explain(&mut stage, relayed)?;
+        if !relayed {
+            return played.map(|_| DONE);
+        }
+        // The ring's packets pass through here, so it lives as long as this process does.
+        interruption().await;
+    }
+    let cleaned = clean(&mut stage).await;
+    let played = played.map(drop);
+    match (played, cleaned) {
+        (Err(failure), Err(further)) => {
+            let text = format!("{}\n{}", failure.text, further.text);
+            Err(Failure::with_code(failure.code, text))
+        }
+        (Err(failure), Ok(())) | (Ok(()), Err(failure)) => Err(failure),
+        (Ok(()), Ok(())) => Ok(DONE),
+    }
+}
+
+/// The play, and what must outlive it.
+async fn play(args: &DemoArgs, stage: &mut Stage<'_>) -> Result<Option<Cut>, Failure> {
+    let mut between = None;
+    match args.fault {
+        None => story::whole(stage).await?,
+        Some(Fault::BadRelease) => {
+            story::beginning(stage).await?;
+            story::bad_release(stage, "1").await?;
+        }
+        Some(Fault::KillLeader) => faults::kill_leader(stage).await?,
+        Some(Fault::RebootMember) => faults::reboot_member(stage).await?,
+        Some(Fault::Partition) => {
+            let cut = between.insert(Cut::start(&stage.ground)?);
+            faults::partition(stage, cut).await?;
+        }
+    }
+    stage.summary()?;
+    Ok(between)
+}
+
+fn greet(args: &DemoArgs, ground: &Ground, output: &mut Output) -> Result<(), Failure> {
+    let end = if args.keep { "stays" } else { "goes away at the end" };
+    output.lines([
+        format!(
+            "Baton demo: {} real daemons on this machine, each standing for a host.",
+            args.nodes
+        ),
+        format!("Everything is in {} and {end}.", ground.dir.display()),
+    ])
+}
+
+/// Ends all processes and removes the directory.
+async fn clean(stage: &mut Stage<'_>) -> Result<(), Failure> {
+    let stopped = stage.fleet.stop().await;
+    stage.ground.remove()?;
+    let stubborn = stopped?;
+    let lines = match stubborn.len() {
+        0 => vec!["All daemons and services have ended; the directory is removed.".to_owned()],
+        killed => {
+            let mut lines =
+                vec![format!("{killed} process(es) did not end by themselves and were killed:")];
+            lines.extend(stubborn.iter().map(|process| format!("  {}", process.command)));
+            lines
+        }
+    };
+    stage.lines(&lines)
+}
+
+/// Ctrl-C, SIGTERM or a terminal that goes away.
+async fn interruption() -> Failure {
+    let listen = |kind| signal(kind);
+    let (mut interrupt, mut terminate, mut hangup) = match (
+        listen(SignalKind::interrupt()),
+        listen(SignalKind::terminate()),
+        listen(SignalKind::hangup()),
+    ) {
+        (Ok(interrupt), Ok(terminate), Ok(hangup)) => (interrupt, terminate, hangup),
+        _ => return Failure::failed("cannot listen for Ctrl-C"),
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+    Failure::with_code(DETACHED, "interrupted")
+}
+
+/// The group of the demo's service.
+const GROUP: &str = "web.default";
