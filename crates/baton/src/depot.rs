@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use baton_daemon::api::{DoneReply, TrustBody};
 use baton_daemon::client::Client;
 use baton_depot::{
     Depot, ListedChannel, Listing, PublishOutcome, Published, SigningKey, TrustedKeys, VerifyReport,
@@ -53,6 +54,11 @@ pub(crate) async fn run(
             let sequence = depot.demote(release, channel, &signing_key(&signer)?)?;
             output.line(&format!("{release} is out of {channel} (index {sequence})"))?;
             tell_daemon(client, output).await?;
+        }
+        DepotCommand::Trust { place } => {
+            let body = TrustBody { depot: place.depot.to_string() };
+            let done: DoneReply = client.post("/v1/depot/trust", &body).await?;
+            output.line(&done.message)?;
         }
         DepotCommand::List { place, trust, json } => {
             let depot = Depot::open(&place.depot);

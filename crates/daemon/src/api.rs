@@ -69,6 +69,14 @@ pub struct NodeBody {
     pub node: Option<String>,
 }
 
+/// `POST /v1/depot/trust`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustBody {
+    /// The depot's URL, as service files name it.
+    pub depot: String,
+}
+
 /// `POST /v1/service/load`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::api::{
     CommandBody, CommandIdText, CommandReply, DoneReply, ErrorKind, ErrorReply, GroupQuery,
-    JoinBody, LeaveBody, LoadBody, LogsReply, NodeBody, ServiceBody,
+    JoinBody, LeaveBody, LoadBody, LogsReply, NodeBody, ServiceBody, TrustBody,
 };
 
 /// A request on its way to the node.
@@ -43,6 +43,8 @@ pub(crate) enum Question {
     Logs(GroupName, usize),
     /// A service file to check and load.
     Load(LoadBody),
+    /// A depot whose id and sequence are to be forgotten.
+    Trust(String),
     /// An address to resolve and join.
     Join(String),
 }
@@ -106,6 +108,7 @@ fn router(asked: mpsc::Sender<Asked>) -> Router {
         .route("/v1/services", get(|state| read(state, Request::Services)))
         .route("/v1/summary", get(|state| read(state, Request::Summary)))
         .route("/v1/command", post(command))
+        .route("/v1/depot/trust", post(trust))
         .route("/v1/ring/join", post(join))
         .route("/v1/ring/leave", post(leave))
         .route("/v1/ring/forget", post(forget))
@@ -168,6 +171,13 @@ async fn command(node: Node, body: Bytes) -> Response {
 async fn join(node: Node, body: Bytes) -> Response {
     match parse(&body) {
         Ok(JoinBody { addr }) => ask(&node, Question::Join(addr)).await,
+        Err(refusal) => *refusal,
+    }
+}
+
+async fn trust(node: Node, body: Bytes) -> Response {
+    match parse(&body) {
+        Ok(TrustBody { depot }) => ask(&node, Question::Trust(depot)).await,
         Err(refusal) => *refusal,
     }
 }

@@ -98,6 +98,16 @@ impl Depots {
         });
     }
 
+    /// Forgets what was seen of the depot at `url`, so that another one is accepted there. Returns
+    /// its id and index sequence, if anything was known.
+    pub(crate) fn trust(&self, url: &str) -> Result<Option<(String, u64)>, String> {
+        let url: DepotUrl = parse(url).map_err(|fault| fault.text.to_string())?;
+        let mut floors = self.floors();
+        let known = floors.remove(&url.to_string());
+        self.write_floors(&floors)?;
+        Ok(known.map(|floor| (floor.depot_id, floor.sequence)))
+    }
+
     /// Removes releases that no service needs any more.
     pub(crate) fn keep(&self, keep: Vec<Digest>) {
         let store = Arc::clone(&self.store);
@@ -158,12 +168,14 @@ impl Depots {
             return;
         }
         floors.insert(url.to_owned(), floor);
-        let written = serde_json::to_vec(&*floors)
-            .map_err(|cause| cause.to_string())
-            .and_then(|bytes| self.files.write(FLOORS, 1, &bytes).map_err(|e| describe(&e)));
-        if let Err(cause) = written {
+        if let Err(cause) = self.write_floors(&floors) {
             tracing::error!("degraded: the depot's sequence is not on disk: {cause}");
         }
+    }
+
+    fn write_floors(&self, floors: &BTreeMap<String, IndexFloor>) -> Result<(), String> {
+        let bytes = serde_json::to_vec(floors).map_err(|cause| cause.to_string())?;
+        self.files.write(FLOORS, 1, &bytes).map_err(|cause| describe(&cause))
     }
 
     fn work(&self, job: impl FnOnce() -> Event + Send + 'static) {

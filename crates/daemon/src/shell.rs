@@ -173,6 +173,10 @@ impl Shell {
                     return None;
                 }
             },
+            Question::Trust(depot) => {
+                asked.reply.send(trust(&self.depots, &depot)).ok();
+                return None;
+            }
             Question::Join(addr) => {
                 self.join(addr, asked.reply, done);
                 return None;
@@ -322,6 +326,18 @@ impl Shell {
         if let Err(cause) = kept {
             tracing::error!("{group}: its service file in {}: {cause}", data_dir.display());
         }
+    }
+}
+
+/// The file is a few hundred bytes: written here and now.
+fn trust(depots: &Depots, url: &str) -> Reply {
+    match depots.trust(url) {
+        Ok(Some((id, sequence))) => Reply::Done(format!(
+            "forgot the depot {id} (index sequence {sequence}) at {url}; whatever depot is there \
+             now is accepted by this node, if its signatures are good"
+        )),
+        Ok(None) => Reply::Done(format!("this node has not seen a depot at {url} yet")),
+        Err(text) => refused(Why::State, text),
     }
 }
 

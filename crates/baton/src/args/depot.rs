@@ -75,6 +75,12 @@ pub(crate) enum DepotCommand {
         #[command(flatten)]
         json: Json,
     },
+    /// Let this node accept another depot at a URL: the old one was replaced on purpose. To be
+    /// typed on every node
+    Trust {
+        #[command(flatten)]
+        place: Place,
+    },
     /// Remove archives that no channel needs any more
     Gc {
         #[command(flatten)]

@@ -24,7 +24,7 @@ impl Pace {
     }
 
     fn of(log: &str, release: &str, members: usize) -> Option<Self> {
-        let (passed, goes) = (format!(" passed on {release} ("), format!(" goes: "));
+        let (passed, goes) = (format!(" passed on {release} ("), " goes: ".to_owned());
         let starts = format!("starts {release}");
         let mut ended: Option<Timestamp> = None;
         let mut sorted = Vec::new();
