@@ -365,6 +365,13 @@ impl World {
             && (behaviour.needs_members == 0 || running() >= behaviour.needs_members)
     }
 
+    /// Since when the service on `host` serves, if it does.
+    pub(crate) fn well_since(&self, host: usize) -> Option<u64> {
+        let process = self.hosts[host].process.as_ref().filter(|_| self.is_well(host))?;
+        let after = self.depot.behaviour(host, &process.digest)?.healthy_after?;
+        Some(process.started + micros(after))
+    }
+
     /// Since when the service on `host` does not serve; `None` while it does.
     pub(crate) fn unwell_since(&self, host: usize) -> Option<u64> {
         if self.is_well(host) {

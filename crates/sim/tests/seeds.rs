@@ -58,6 +58,19 @@ fn seeds_keep_every_promise() {
     }
 }
 
+#[test]
+fn a_seed_replays_byte_for_byte() {
+    for seed in [3, 7, 20, 41, 60] {
+        let run = || Campaign::new(seed, 40).run().map_err(|violation| violation.to_string());
+        let (first, second) = (run(), run());
+        assert_eq!(first, second, "seed {seed}");
+        let lines = || Campaign::new(seed, usize::MAX).lines();
+        assert_eq!(lines(), lines(), "seed {seed}");
+    }
+    let hash = |seed| Campaign::new(seed, 0).run().map(|report| report.hash).ok();
+    assert_ne!(hash(3), hash(7), "another seed is another run");
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }

@@ -16,7 +16,9 @@ pub struct BudgetCheck {
     budgets: BTreeMap<(RolloutId, u8), Budget>,
     /// When a turn last stopped a member that was well.
     disrupted: BTreeMap<NodeId, u64>,
-    /// When a member was last seen to be let in or out of the count by a record.
+    /// Members that no budget counts, by the last record.
+    excused: BTreeSet<NodeId>,
+    /// When a member that was not counted began to count again.
     counted_since: BTreeMap<NodeId, u64>,
 }
 
@@ -35,9 +37,28 @@ pub struct Disruption {
     pub unwell_since: Option<u64>,
 }
 
+/// A member that is well is stopped by its turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop {
+    /// World time in microseconds.
+    pub at: u64,
+    /// Which member.
+    pub node: NodeId,
+    /// Since when it serves.
+    pub well_since: u64,
+    /// The rollout and the phase.
+    pub turn: (RolloutId, u8),
+}
+
 impl BudgetCheck {
-    /// A committed record: what its rollout allows.
-    pub fn record(&mut self, state: &GroupState) {
+    /// A committed record at `now`: what its rollout allows, and who counts from then on.
+    pub fn record(&mut self, now: u64, state: &GroupState) {
+        let excused = excused(state);
+        for node in self.excused.difference(&excused) {
+            // Everybody has yet to hear of it.
+            self.counted_since.insert(*node, now);
+        }
+        self.excused = excused;
         if let Some(rollout) = &state.rollout {
             let group_size = rollout.group_size as usize;
             let budget = Budget {
@@ -48,24 +69,24 @@ impl BudgetCheck {
         }
     }
 
-    /// A turn of this rollout stops a member that is well.
+    /// A turn stops a member that is well.
     ///
     /// # Errors
     ///
     /// Too many others are unwell: they are named.
     pub fn disrupts(
         &mut self,
-        now: u64,
-        node: NodeId,
-        rollout: RolloutId,
-        phase: u8,
+        stop: Stop,
         others: &[Disruption],
         state: Option<&GroupState>,
     ) -> Result<(), Vec<NodeId>> {
-        let Some(budget) = self.budgets.get(&(rollout, phase)).cloned() else {
+        let Some(budget) = self.budgets.get(&stop.turn).cloned() else {
             return Err(Vec::new());
         };
         let excused: BTreeSet<NodeId> = state.map(excused).unwrap_or_default();
+        // One that has only just come up counted as ill when its turn was taken, and an ill one
+        // loses nothing: then only members in turn are in its way.
+        let known_well = stop.well_since + NEWS_TAKES <= stop.at;
         let unwell: Vec<NodeId> = others
             .iter()
             .filter(|other| !excused.contains(&other.node))
@@ -73,21 +94,16 @@ impl BudgetCheck {
                 other.unwell_since.is_some_and(|since| {
                     let by_turn =
                         self.disrupted.get(&other.node).is_some_and(|stopped| since <= *stopped);
-                    by_turn || self.long_ago(now, other.node, since)
+                    by_turn || (known_well && self.long_ago(stop.at, other.node, since))
                 })
             })
             .map(|other| other.node)
             .collect();
-        self.disrupted.insert(node, now);
+        self.disrupted.insert(stop.node, stop.at);
         match budget.bounded && unwell.len() + 1 > budget.max_unavailable {
             true => Err(unwell),
             false => Ok(()),
         }
-    }
-
-    /// A member counts again (it is uncordoned): everybody has yet to hear of it.
-    pub fn counts_from(&mut self, node: NodeId, now: u64) {
-        self.counted_since.insert(node, now);
     }
 
     fn long_ago(&self, now: u64, node: NodeId, since: u64) -> bool {
@@ -106,3 +122,71 @@ fn excused(state: &GroupState) -> BTreeSet<NodeId> {
 /// For so long, in microseconds, a leader may not yet know that a member is unwell: detection,
 /// gossip under loss, and the window from its *go* to the stop.
 pub(super) const NEWS_TAKES: u64 = 30_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::samples;
+
+    const LONG: u64 = 10 * NEWS_TAKES;
+
+    fn check(change: impl FnOnce(&mut GroupState), others: &[(u128, Option<u64>)]) -> usize {
+        let mut state = samples::running();
+        change(&mut state);
+        let rollout = state.rollout.as_deref().expect("one").id;
+        let mut check = BudgetCheck::default();
+        check.record(0, &state);
+        let others: Vec<Disruption> = others
+            .iter()
+            .map(|(node, unwell_since)| Disruption {
+                node: samples::node(*node),
+                unwell_since: *unwell_since,
+            })
+            .collect();
+        let node = samples::node(1);
+        let stop = Stop { at: LONG, node, well_since: 0, turn: (rollout, 1) };
+        check.disrupts(stop, &others, Some(&state)).err().map_or(0, |named| named.len())
+    }
+
+    #[test]
+    fn a_stop_beyond_the_budget_is_seen() {
+        assert_eq!(check(|_| (), &[(2, None), (3, None)]), 0);
+        assert_eq!(check(|_| (), &[(2, Some(0)), (3, None)]), 1);
+        assert_eq!(check(|_| (), &[(2, Some(LONG - 1)), (3, None)]), 0, "nobody can know yet");
+    }
+
+    #[test]
+    fn what_the_rule_leaves_out_is_left_out() {
+        let ill = [(2, Some(0)), (3, None)];
+        let cordoned = |state: &mut GroupState| state.cordons.extend([samples::node(2)]);
+        assert_eq!(check(cordoned, &ill), 0);
+        let let_pass = |state: &mut GroupState| {
+            samples::turn(state, 2).let_pass = true;
+        };
+        assert_eq!(check(let_pass, &ill), 0);
+        let first = |state: &mut GroupState| samples::rollout(state).from = None;
+        assert_eq!(check(first, &ill), 0);
+        let two = |state: &mut GroupState| {
+            samples::rollout(state).plan.update.max_unavailable =
+                baton_types::policy::Limit::Count(2);
+        };
+        assert_eq!(check(two, &ill), 0);
+        assert_eq!(check(two, &[(2, Some(0)), (3, Some(0))]), 2);
+    }
+
+    #[test]
+    fn a_member_that_a_turn_stopped_counts_at_once() {
+        let state = samples::running();
+        let turn = (state.rollout.as_deref().expect("one").id, 1);
+        let mut check = BudgetCheck::default();
+        check.record(0, &state);
+        let stop = |node, at| Stop { at, node: samples::node(node), well_since: 0, turn };
+        let other = |node, unwell_since| [Disruption { node: samples::node(node), unwell_since }];
+        assert_eq!(check.disrupts(stop(1, LONG), &other(2, None), Some(&state)), Ok(()));
+        let second = check.disrupts(stop(2, LONG + 1), &other(1, Some(LONG)), Some(&state));
+        assert_eq!(second, Err(vec![samples::node(1)]));
+        // It was well again in between: its new illness is not that turn's.
+        let third = check.disrupts(stop(3, LONG + 9), &other(1, Some(LONG + 8)), Some(&state));
+        assert_eq!(third, Ok(()));
+    }
+}

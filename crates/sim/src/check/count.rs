@@ -109,3 +109,72 @@ fn newly(before: &Rollout, after: &Rollout, state: TurnState) -> bool {
         turn.state == state && before.turn(turn.node).is_none_or(|old| old.state != state)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::samples::{node, rollout, running, turn, with};
+    use baton_rollout::TurnFile;
+    use baton_types::Moment;
+    use baton_wire::Terms;
+
+    #[test]
+    fn a_member_that_is_counted_twice_is_seen() {
+        let failed = with(&running(), 1, TurnState::Failed);
+        let mut check = CountCheck::default();
+        assert_eq!(check.record(None, &failed), Ok(()));
+        let mut twice = failed.clone();
+        let again = turn(&mut twice, 1).clone();
+        rollout(&mut twice).turns.push(again);
+        assert!(check.record(Some(&failed), &twice).is_err());
+    }
+
+    #[test]
+    fn an_offer_beyond_the_threshold_is_seen() {
+        let failed = with(&running(), 1, TurnState::Failed);
+        let offered = with(&failed, 2, TurnState::Offered);
+        assert!(CountCheck::default().record(Some(&failed), &offered).is_err());
+        let mut resumed = offered.clone();
+        rollout(&mut resumed).epoch += 1;
+        assert_eq!(CountCheck::default().record(Some(&failed), &resumed), Ok(()));
+        let mut tolerant = failed.clone();
+        rollout(&mut tolerant).plan.update.on_failure = OnFailure::Continue;
+        assert_eq!(CountCheck::default().record(Some(&tolerant), &offered), Ok(()));
+    }
+
+    #[test]
+    fn a_failure_that_a_member_forgets_before_it_is_committed_is_seen() {
+        let taken = with(&running(), 1, TurnState::Taken);
+        let of = taken.rollout.as_deref().expect("one");
+        let id = TurnId { rollout: of.id, phase: 1, attempt: 1 };
+        let file = MemberFile {
+            turn: Some(TurnFile {
+                turn: id,
+                terms: Terms {
+                    target: of.to.clone(),
+                    baseline: None,
+                    depot: String::new(),
+                    start_timeout: std::time::Duration::ZERO,
+                    monitor: std::time::Duration::ZERO,
+                    ready_timeout: std::time::Duration::ZERO,
+                    on_not_ready: baton_types::policy::OnNotReady::Fail,
+                },
+                stage: Stage::Ended {
+                    outcome: TurnOutcome::Failed,
+                    begun: true,
+                    reason: "".into(),
+                },
+                boot: [0; 16],
+                boots: 0,
+                since: Moment(0),
+            }),
+            ..MemberFile::default()
+        };
+        let mut check = CountCheck::default();
+        assert_eq!(check.member(node(1), "n1", &file, Some(&taken)), Ok(()));
+        let failed = with(&taken, 1, TurnState::Failed);
+        let forgot = MemberFile::default();
+        assert_eq!(check.clone().member(node(1), "n1", &forgot, Some(&failed)), Ok(()));
+        assert!(check.member(node(1), "n1", &forgot, Some(&taken)).is_err());
+    }
+}

@@ -66,3 +66,55 @@ impl HaltCheck {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::samples::{node, rollout, running, with};
+    use baton_rollout::rollout::Ending;
+    use baton_rollout::state::Pause;
+    use baton_types::{CommandAnswer, CommandResult, NodeName, Text, WallTime};
+
+    fn paused(state: &GroupState) -> GroupState {
+        let by = NodeName::new("n1").expect("a name");
+        GroupState { pause: Some(Pause { by, at: WallTime(1) }), ..state.clone() }
+    }
+
+    #[test]
+    fn a_turn_taken_after_a_pause_is_seen() {
+        let offered = with(&running(), 1, TurnState::Offered);
+        let taken = with(&offered, 1, TurnState::Taken);
+        let check = HaltCheck;
+        assert_eq!(check.record(Some(&offered), &taken), Ok(()));
+        assert_eq!(check.record(Some(&offered), &paused(&taken)), Ok(()), "in the same record");
+        assert!(check.record(Some(&paused(&offered)), &paused(&taken)).is_err());
+        let monitored = with(&taken, 1, TurnState::Monitoring);
+        assert_eq!(check.record(Some(&paused(&taken)), &paused(&monitored)), Ok(()), "it ends");
+        assert_eq!(check.record(Some(&paused(&offered)), &taken), Ok(()), "resumed");
+    }
+
+    #[test]
+    fn a_turn_taken_after_a_cancel_is_seen() {
+        let mut offered = with(&running(), 2, TurnState::Offered);
+        rollout(&mut offered).ending =
+            Some(Ending { state: RolloutState::Cancelled, reason: Text::default() });
+        let taken = with(&offered, 2, TurnState::Taken);
+        let found = HaltCheck.record(Some(&offered), &taken);
+        assert!(found.is_err_and(|what| what.contains(&format!("{:?}", node(2)))));
+    }
+
+    #[test]
+    fn an_acknowledged_command_without_a_record_or_with_two_is_seen() {
+        let id = CommandId::from_random(5);
+        let mut state = running();
+        let acknowledged =
+            |state: &GroupState| HaltCheck.acknowledged(id, &CommandAction::Pause, Some(state));
+        assert!(acknowledged(&state).is_err());
+        let message = Text::default();
+        let answer = CommandAnswer { result: CommandResult::Done, message, rollout: None };
+        state.commands.push((id, answer.clone()));
+        assert_eq!(acknowledged(&state), Ok(()));
+        state.commands.push((id, answer));
+        assert!(HaltCheck.record(None, &state).is_err());
+    }
+}

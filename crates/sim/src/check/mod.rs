@@ -8,6 +8,8 @@ mod count;
 mod halt;
 mod ledger;
 mod program;
+#[cfg(test)]
+mod samples;
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use baton_wire::ledger::Mark;
 
 use crate::world::World;
 
-pub use budget::{BudgetCheck, Disruption};
+pub use budget::{BudgetCheck, Disruption, Stop};
 pub use count::CountCheck;
 pub use halt::HaltCheck;
 pub use ledger::LedgerCheck;
@@ -184,7 +186,7 @@ impl World {
             (COUNT, self.checks.count.record(old, &truth.state)),
             (HALT, self.checks.halt.record(old, &truth.state)),
         ];
-        self.checks.budget.record(&truth.state);
+        self.checks.budget.record(self.now, &truth.state);
         self.checks.program.record(&truth.state);
         let words = format!(
             "commits {}.{}: {}",
@@ -299,13 +301,21 @@ impl World {
         let rollout = turn.turn.rollout;
         let phase = turn.turn.phase;
         let state = self.checks.truth.as_ref().map(|truth| &truth.state);
-        let others = (0..self.hosts.len()).filter(|other| *other != host).map(|other| Disruption {
+        // Members that never ran a release lose nothing and count for nothing.
+        let ran = |other: &usize| self.launches.iter().any(|(on, _)| on == other);
+        let others = (0..self.hosts.len()).filter(|other| *other != host).filter(ran);
+        let others = others.map(|other| Disruption {
             node: self.hosts[other].id,
             unwell_since: self.unwell_since(other),
         });
         let others: Vec<Disruption> = others.collect();
-        let id = self.hosts[host].id;
-        let result = self.checks.budget.disrupts(self.now, id, rollout, phase, &others, state);
+        let stop = Stop {
+            at: self.now,
+            node: self.hosts[host].id,
+            well_since: self.well_since(host).unwrap_or(self.now),
+            turn: (rollout, phase),
+        };
+        let result = self.checks.budget.disrupts(stop, &others, state);
         let result = result.map_err(|nodes| {
             let names: Vec<String> = nodes.iter().map(|node| self.name_of(*node)).collect();
             format!(

@@ -43,3 +43,23 @@ impl ProgramCheck {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::samples::{node, running, with};
+    use crate::depot::release;
+
+    #[test]
+    fn a_start_that_nobody_told_or_that_is_one_too_many_is_seen() {
+        let digest = release("2").digest;
+        let mut check = ProgramCheck::default();
+        check.record(&with(&running(), 1, TurnState::Offered));
+        assert!(check.launches(node(1), &digest, None).is_err(), "only offered");
+        check.record(&with(&running(), 1, TurnState::Taken));
+        assert_eq!(check.launches(node(1), &digest, None), Ok(()));
+        assert!(check.launches(node(2), &digest, None).is_err(), "another member");
+        assert!(check.launches(node(1), &release("3").digest, None).is_err(), "another release");
+        assert!(check.launches(node(1), &digest, Some(7)).is_err(), "two at once");
+    }
+}
