@@ -126,6 +126,17 @@ impl Answer {
         assert_eq!(self.code, code, "{self}");
         self
     }
+
+    /// Insists on this exit code, and that standard output or error says each of `parts`.
+    #[track_caller]
+    pub fn expect(self, code: i32, parts: &[&str]) -> Self {
+        let said = self.expect_code(code);
+        for part in parts {
+            let found = said.stdout.contains(part) || said.stderr.contains(part);
+            assert!(found, "{part:?} is not said: {said}");
+        }
+        said
+    }
 }
 
 impl std::fmt::Display for Answer {
@@ -137,9 +148,14 @@ impl std::fmt::Display for Answer {
 
 /// Types a command that needs no daemon (`depot`, `check`, `ring keygen`), and insists on success.
 pub fn baton(words: &[&str]) -> Answer {
+    alone(words).expect_code(0)
+}
+
+/// Types a command that needs no daemon; or `run`, where it is to end by itself.
+pub fn alone(words: &[&str]) -> Answer {
     let mut command = Command::new(baton_binary());
-    command.args(words);
-    Typed::start(command, words).finish(SHORT).expect_code(0)
+    command.args(words).env_remove("BATON_SOCKET").env_remove("NOTIFY_SOCKET");
+    Typed::start(command, words).finish(SHORT)
 }
 
 /// The binary under test: `BATON_BIN`, or the one built beside this test.

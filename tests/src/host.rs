@@ -32,8 +32,17 @@ pub struct HostSettings {
     pub profile: &'static str,
     /// The ring key; without one the ring must be on loopback.
     pub key_file: Option<PathBuf>,
+    /// Where the status page with its metrics is, if anywhere.
+    pub http: Option<SocketAddr>,
     /// Its services, each as a service file says it.
     pub services: Vec<Table>,
+}
+
+impl Default for HostSettings {
+    /// Alone on loopback, without a service.
+    fn default() -> Self {
+        Self { join: vec![], profile: "local", key_file: None, http: None, services: vec![] }
+    }
 }
 
 impl Host {
@@ -90,7 +99,10 @@ impl Host {
             ("name".to_owned(), text(&self.name)),
             ("data_dir".to_owned(), path("data")),
         ]);
-        let control = Table::from_iter([("socket".to_owned(), path("control.sock"))]);
+        let mut control = Table::from_iter([("socket".to_owned(), path("control.sock"))]);
+        if let Some(http) = &settings.http {
+            control.insert("http".to_owned(), addr(http));
+        }
         let services = settings.services.iter().cloned().map(Value::Table).collect();
         let config = Table::from_iter([
             ("node".to_owned(), Value::Table(node)),
@@ -162,10 +174,15 @@ impl Host {
         self.signal(Signal::CONT);
     }
 
+    /// Everything that its daemons printed.
+    pub fn log(&self) -> String {
+        let log = fs::read(self.log_file()).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
     /// The last lines that the daemon printed.
     pub fn log_tail(&self) -> String {
-        let log = fs::read(self.log_file()).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
+        let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }

@@ -41,15 +41,20 @@ impl Loopback {
 
     /// Configures every host with `service(index)`, to join all others, and starts them.
     pub fn start(&mut self, service: impl Fn(usize) -> Table) {
-        let all: Vec<SocketAddr> = self.hosts.iter().map(Host::ring).collect();
-        for (index, host) in self.hosts.iter_mut().enumerate() {
-            host.configure(&HostSettings {
-                join: all.iter().copied().filter(|addr| *addr != all[index]).collect(),
-                profile: "local",
-                key_file: None,
-                services: vec![service(index)],
-            });
+        self.configure(|index, settings| settings.services.push(service(index)));
+        for host in &mut self.hosts {
             host.start();
+        }
+    }
+
+    /// Configures every host to join all others, after `change(index, settings)`. No daemon starts.
+    pub fn configure(&mut self, change: impl Fn(usize, &mut HostSettings)) {
+        let all: Vec<SocketAddr> = self.hosts.iter().map(Host::ring).collect();
+        for (index, host) in self.hosts.iter().enumerate() {
+            let join = all.iter().copied().filter(|addr| *addr != all[index]).collect();
+            let mut settings = HostSettings { join, ..HostSettings::default() };
+            change(index, &mut settings);
+            host.configure(&settings);
         }
     }
 

@@ -45,6 +45,7 @@ impl RedisFleet {
                 profile: "lan",
                 key_file: Some(key_file.clone()),
                 services: vec![releases.service(&addr, HOSTS)],
+                ..HostSettings::default()
             });
             fleet.host(index).start();
         }

@@ -165,23 +165,32 @@ impl Findings {
         }
     }
 
-    /// The text of a configuration file, unless it is missing, too large, no text, or open to
-    /// others.
+    /// The text of a configuration file, unless it is missing, too large or no text.
     fn read_text(&mut self, path: &Path) -> Option<String> {
         match read_limited(path, FILE_MAX_BYTES) {
-            Ok((metadata, _)) if is_open_to_writers(&metadata) => {
-                self.whole(path, open_to_writers(&metadata));
+            Ok((metadata, _)) if metadata.len() > FILE_MAX_BYTES as u64 => {
+                let found = metadata.len();
+                self.whole(
+                    path,
+                    format!("found {found} bytes; at most {FILE_MAX_BYTES} are allowed"),
+                );
                 None
             }
-            // The parser itself says that it is too large.
-            Ok((_, bytes)) => match String::from_utf8(bytes) {
-                Ok(text) => Some(text),
-                Err(cause) => {
-                    let at = cause.utf8_error().valid_up_to();
-                    self.whole(path, format!("found no UTF-8 at byte {at}; TOML is UTF-8 text"));
-                    None
+            Ok((metadata, bytes)) => {
+                if is_open_to_writers(&metadata) {
+                    // Its text is read all the same, so that its other faults are told at once.
+                    self.whole(path, open_to_writers(&metadata));
                 }
-            },
+                match String::from_utf8(bytes) {
+                    Ok(text) => Some(text),
+                    Err(cause) => {
+                        let at = cause.utf8_error().valid_up_to();
+                        let message = format!("found no UTF-8 at byte {at}; TOML is UTF-8 text");
+                        self.whole(path, message);
+                        None
+                    }
+                }
+            }
             Err(cause) => {
                 self.whole(path, format!("cannot be read: {cause}"));
                 None
@@ -450,7 +459,7 @@ mod tests {
         node.write("baton.toml", MAIN, 0o666);
         check("DIR/baton.toml:1:1: file: found mode 0666; nothing that every user may write");
         node.write("baton.toml", &"#".repeat(FILE_MAX_BYTES + 10), 0o644);
-        check("DIR/baton.toml:1:1: file: found 1048577 bytes; at most 1048576 are allowed");
+        check("DIR/baton.toml:1:1: file: found 1048586 bytes; at most 1048576 are allowed");
         fs::write(node.path("baton.toml"), b"ab\xff").expect("written");
         check("DIR/baton.toml:1:1: file: found no UTF-8 at byte 2");
         fs::remove_file(node.path("baton.toml")).expect("removed");
