@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use baton_types::{BootNonce, FactKey, Incarnation, Moment, NodeId, RingTiming};
 use baton_wire::RingMessage;
-use baton_wire::ring::MemberState;
+use baton_wire::ring::{FactRecord, MemberState};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -225,6 +225,11 @@ impl Ring {
     /// A fact that is there.
     pub fn fact(&self, node: NodeId, key: &FactKey) -> Option<&[u8]> {
         self.facts.get(node, key)?.value.as_deref()
+    }
+
+    /// A fact of this node as it travels, to hand it to one peer ahead of gossip.
+    pub fn my_fact(&self, key: &FactKey) -> Option<FactRecord> {
+        self.facts.record(self.me.node, key)
     }
 
     /// All facts that are there, by owner and key; those of dead members too.
