@@ -1,6 +1,6 @@
 //! Daemons on loopback and a program of three lines: the whole house, for a machine without root.
-//! The tests are named by what they show; numbers are those of the list of scenarios in
-//! `docs/testing.md`.
+//! The tests are named by what they show; numbers are those of
+//! `docs/scenarios.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may fail loudly")]
 
 use std::fs;
