@@ -1,6 +1,7 @@
 //! A program of three lines as a service, for tests on loopback: everything about it is a script.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -8,13 +9,77 @@ use std::time::Duration;
 use serde_json::Value;
 use toml::Table;
 
+use crate::cli::baton;
 use crate::depot::Depot;
+use crate::fleet::Fleet;
+use crate::host::{Host, HostSettings};
 use crate::{Loopback, wait};
 
-/// A ring on loopback whose every host runs the service `hello.default`.
-pub struct Hello {
+/// Where hosts stand: on loopback, or in network namespaces.
+pub trait Ground {
+    /// All hosts.
+    fn hosts(&self) -> &[Host];
+    /// The host with this index (from 0).
+    fn host(&mut self, index: usize) -> &mut Host;
+    /// The directory that holds everything of this test.
+    fn dir(&self) -> &Path;
+    /// Configures every host with this service, to join all others, and starts them.
+    fn start(&mut self, service: &Table);
+}
+
+impl Ground for Loopback {
+    fn hosts(&self) -> &[Host] {
+        Self::hosts(self)
+    }
+
+    fn host(&mut self, index: usize) -> &mut Host {
+        Self::host(self, index)
+    }
+
+    fn dir(&self) -> &Path {
+        Self::dir(self)
+    }
+
+    fn start(&mut self, service: &Table) {
+        Self::start(self, |_| service.clone());
+    }
+}
+
+impl Ground for Fleet {
+    fn hosts(&self) -> &[Host] {
+        Self::hosts(self)
+    }
+
+    fn host(&mut self, index: usize) -> &mut Host {
+        Self::host(self, index)
+    }
+
+    fn dir(&self) -> &Path {
+        Self::dir(self)
+    }
+
+    fn start(&mut self, service: &Table) {
+        let key_file = Self::dir(self).join("ring.key");
+        baton(&["ring", "keygen", "--out", &key_file.display().to_string()]);
+        let all: Vec<SocketAddr> = Self::hosts(self).iter().map(Host::ring).collect();
+        for index in 0..all.len() {
+            let host = Self::host(self, index);
+            host.configure(&HostSettings {
+                join: all.iter().copied().filter(|addr| *addr != all[index]).collect(),
+                profile: "local",
+                key_file: Some(key_file.clone()),
+                services: vec![service.clone()],
+                ..HostSettings::default()
+            });
+            host.start();
+        }
+    }
+}
+
+/// A ring whose every host runs the service `hello.default`.
+pub struct Hello<G: Ground = Loopback> {
     /// The hosts.
-    pub ring: Loopback,
+    pub ring: G,
     /// Where its releases are.
     pub depot: Depot,
     count: usize,
@@ -46,17 +111,21 @@ pub const GROUP: &str = "hello.default";
 pub const LIMIT: Duration = Duration::from_secs(90);
 
 impl Hello {
-    /// `count` hosts and an empty depot; no daemon runs yet.
+    /// `count` hosts on loopback and an empty depot; no daemon runs yet.
     pub fn new(count: usize) -> Self {
-        Self::of(Loopback::new(count), count)
+        Self::on(Loopback::new(count))
     }
 
     /// The same, with everything below `dir`.
     pub fn new_in(dir: &Path, count: usize) -> Self {
-        Self::of(Loopback::new_in(dir, count), count)
+        Self::on(Loopback::new_in(dir, count))
     }
+}
 
-    fn of(ring: Loopback, count: usize) -> Self {
+impl<G: Ground> Hello<G> {
+    /// The hosts of `ring` and an empty depot; no daemon runs yet.
+    pub fn on(ring: G) -> Self {
+        let count = ring.hosts().len();
         let depot = Depot::at(ring.dir());
         depot.init();
         Self { ring, depot, count }
@@ -65,7 +134,7 @@ impl Hello {
     /// Starts all daemons. `update` are further lines of `[update]`.
     pub fn start(&mut self, update: &str) {
         let service = self.service(update);
-        self.ring.start(|_| service.clone());
+        self.ring.start(&service);
     }
 
     /// The service file.
@@ -141,6 +210,24 @@ impl Hello {
         let Ok(list) = self.ring.hosts()[host].cli().json(&["service", "list"]) else { return 0 };
         let on = |entry: &&Value| entry["release"] == wanted && entry["process"] == "running";
         list.as_array().map_or(0, |list| list.iter().filter(on).count())
+    }
+
+    /// The index of the host that leads, asked at the host with this index.
+    pub fn leader(&self, host: usize) -> Option<usize> {
+        let status = self.status(host).ok()?;
+        let name = status["leader"].as_str()?.to_owned();
+        self.ring.hosts().iter().position(|host| host.name() == name)
+    }
+
+    /// The index of the member that is in its turn (taken or monitoring), asked at this host.
+    pub fn member_in_turn(&self, host: usize) -> Option<usize> {
+        let status = self.status(host).ok()?;
+        let members = status["rollout"]["members"].as_array()?;
+        let busy = members
+            .iter()
+            .find(|member| member["turn"] == "taken" || member["turn"] == "monitoring")?;
+        let name = busy["name"].as_str()?.to_owned();
+        self.ring.hosts().iter().position(|host| host.name() == name)
     }
 
     /// Waits until so many members run this version.

@@ -125,7 +125,7 @@ fn a_pause_holds_without_a_rollout_and_over_a_change_of_leader() {
 
     hello.ring.hosts()[2].cli().run(&["rollout", "pause", GROUP]).expect_code(0);
     hello.promote("2");
-    let leader = leader(&hello);
+    let leader = hello.leader(0).expect("a leader");
     hello.ring.host(leader).kill();
     let other = (leader + 1) % 3;
     wait::until("2 waits under the next leader", LIMIT, || {
@@ -201,12 +201,6 @@ fn services_outlive_every_kind_of_end_of_their_daemon() {
         let now = pids(&hello);
         if now.len() == 3 && now[0].1 != pid { Ok(()) } else { Err(format!("{now:?}")) }
     });
-}
-
-fn leader(hello: &Hello) -> usize {
-    let status = hello.status(0).unwrap();
-    let name = status["leader"].as_str().expect("a leader").to_owned();
-    hello.ring.hosts().iter().position(|host| host.name() == name).expect("one of the hosts")
 }
 
 /// Name and process of every member that runs.

@@ -1,0 +1,138 @@
+//! Five hosts in network namespaces, and what a network and a frozen process do to a rollout. The
+//! numbers are those of `docs/scenarios.md`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may fail loudly")]
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use baton_tests::fleet::Fleet;
+use baton_tests::hello::{GROUP, Hello, LIMIT, Scripts, in_turn};
+use baton_tests::{requirements, wait};
+
+const HOSTS: usize = 5;
+
+/// Long enough to be cut or frozen in, short enough to end.
+const TURNS: &str = "start_timeout = \"5s\"\nmonitor = \"3s\"\nturn_timeout = \"60s\"";
+
+fn fleet(update: &str) -> Option<Hello<Fleet>> {
+    if !requirements::fleet_can_run("fleet_faults", &["ip", "nft"]) {
+        return None;
+    }
+    let mut hello = Hello::on(Fleet::new(HOSTS));
+    for version in ["1", "2", "3"] {
+        hello.publish(version, Scripts::default());
+    }
+    hello.start(update);
+    hello.roll("1", &["completed"]);
+    hello.expect_running("1", HOSTS);
+    Some(hello)
+}
+
+/// Waits until some member other than the leader is in its turn; returns (leader, member).
+fn others_turn(hello: &Hello<Fleet>) -> (usize, usize) {
+    let mut found = None;
+    wait::until("a turn of another than the leader", LIMIT, || {
+        let (leader, member) = (hello.leader(0), hello.member_in_turn(0));
+        match (leader, member) {
+            (Some(leader), Some(member)) if leader != member => {
+                found = Some((leader, member));
+                Ok(())
+            }
+            other => Err(format!("{other:?}")),
+        }
+    });
+    found.unwrap()
+}
+
+/// Every member's turn was given once, and everybody runs `version`.
+fn expect_each_once(hello: &Hello<Fleet>, version: &str) {
+    let status = hello.wait_for(version, &["completed", "completed_with_exceptions"]);
+    assert_eq!(in_turn(&status, "passed"), HOSTS, "{status}");
+    for member in status["rollout"]["members"].as_array().unwrap() {
+        assert_eq!(member["attempts"], 1, "{member}");
+    }
+    hello.expect_running(version, HOSTS);
+}
+
+#[test]
+fn s22_a_frozen_leader_is_replaced_and_steps_down_in_silence_when_it_thaws() {
+    let Some(mut hello) = fleet(TURNS) else { return };
+    hello.promote("2");
+    let (leader, _) = others_turn(&hello);
+    hello.ring.host(leader).freeze();
+    let asked = (leader + 1) % HOSTS;
+    wait::until("another leader", LIMIT, || match hello.leader(asked) {
+        Some(next) if next != leader => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    // Its program serves all the while, and the rollout waits for it in the budget.
+    sleep(Duration::from_secs(12));
+    hello.ring.host(leader).thaw();
+    let status = hello.wait_for("2", &["completed", "completed_with_exceptions"]);
+    assert_eq!(in_turn(&status, "passed"), HOSTS, "{status}");
+    hello.expect_running("2", HOSTS);
+    assert_ne!(status["quorum"], false);
+}
+
+#[test]
+fn s23_the_smaller_part_of_a_cut_group_does_nothing_and_the_turn_counts_once() {
+    let Some(mut hello) = fleet(TURNS) else { return };
+    hello.promote("2");
+    let (leader, member) = others_turn(&hello);
+    // The leader and the member in its turn on the side of two.
+    let small = [leader, member];
+    let large: Vec<usize> = (0..HOSTS).filter(|host| !small.contains(host)).collect();
+    hello.ring.partition(&small, &large);
+
+    wait::until("a leader of the majority, and none of the minority", LIMIT, || {
+        let (here, there) = (hello.status(large[0])?, hello.status(small[0])?);
+        let ok = here["quorum"] == true
+            && there["quorum"] == false
+            && hello.leader(large[0]).is_some_and(|leader| large.contains(&leader));
+        if ok { Ok(()) } else { Err(format!("{here}\n{there}")) }
+    });
+    let refused = hello.ring.hosts()[small[1]].cli().run(&["rollout", "pause", GROUP]);
+    refused.expect_code(4);
+    let before = hello.status(large[0]).unwrap();
+    sleep(Duration::from_secs(6));
+    let after = hello.status(large[0]).unwrap();
+    assert_eq!(in_turn(&before, "passed"), in_turn(&after, "passed"), "{after}");
+    let waits = after["rollout"]["waiting_for"].as_str().unwrap_or("").to_owned();
+    let named = small.iter().any(|host| waits.contains(hello.ring.hosts()[*host].name()));
+    assert!(named, "the two are named: {waits:?}");
+
+    hello.ring.mend_all();
+    expect_each_once(&hello, "2");
+}
+
+#[test]
+fn s24_a_leader_that_hears_nobody_stops_deciding() {
+    let Some(mut hello) = fleet(TURNS) else { return };
+    let leader = hello.leader(0).unwrap();
+    for other in (0..HOSTS).filter(|other| *other != leader) {
+        hello.ring.cut_one_way(other, leader);
+    }
+    let asked = (leader + 1) % HOSTS;
+    wait::until("another leader takes over", LIMIT, || match hello.leader(asked) {
+        Some(next) if next != leader => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    wait::until("the deaf one says no quorum", LIMIT, || {
+        let status = hello.status(leader)?;
+        if status["quorum"] == false { Ok(()) } else { Err(status.to_string()) }
+    });
+    hello.ring.mend_all();
+    hello.roll("2", &["completed", "completed_with_exceptions"]);
+    hello.expect_running_at(asked, "2", HOSTS);
+}
+
+#[test]
+fn a_lossy_network_slows_a_rollout_and_breaks_nothing() {
+    let Some(mut hello) = fleet(TURNS) else { return };
+    for host in 0..HOSTS {
+        hello.ring.drop_rate(host, 15);
+    }
+    hello.roll("2", &["completed", "completed_with_exceptions"]);
+    hello.ring.mend_all();
+    hello.expect_running("2", HOSTS);
+}
