@@ -11,8 +11,8 @@ use std::time::Duration;
 use baton_config::Settings;
 use baton_node::{Effect, Event, Node, Reply, Request, Why};
 use baton_platform::{Notifier, Runner, RunnerEvent, now};
+use baton_types::GroupName;
 use baton_types::service::ServiceSettings;
-use baton_types::{Digest, GroupName};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -251,10 +251,7 @@ impl Shell {
                         depots.read_channel(settings, depot, name, channel, versions);
                     });
                 }
-                Effect::KeepReleases { .. } => {
-                    let keep: Vec<Digest> = self.node.kept_releases();
-                    self.depots.keep(keep);
-                }
+                Effect::KeepReleases { keep, .. } => self.depots.keep(keep),
                 Effect::Launch { group, run, launch } => self.programs.launch(group, run, &launch),
                 Effect::Halt { group, run, signal, timeout } => {
                     self.programs.halt(group, run, signal, timeout);

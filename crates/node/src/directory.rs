@@ -54,6 +54,11 @@ impl Directory {
         self.ledgers.get(group).into_iter().flatten().map(|(node, fact)| (*node, fact))
     }
 
+    /// What one member says of its ledger.
+    pub(crate) fn ledger(&self, group: &GroupName, node: NodeId) -> Option<&LedgerFact> {
+        self.ledgers.get(group)?.get(&node)
+    }
+
     /// Every group that some member has.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &GroupName> {
         self.services.keys()

@@ -65,11 +65,11 @@ pub enum Effect {
         /// Versions to look up as well, promoted or not.
         versions: Vec<Version>,
     },
-    /// Keep these unpacked releases of a service, remove its others.
+    /// Keep these releases in the store, remove all others.
     KeepReleases {
-        /// Which service.
+        /// The service whose need changed.
         group: GroupName,
-        /// By digest.
+        /// What any service of this node needs, by digest.
         keep: Vec<Digest>,
     },
     /// Start the program.

@@ -54,11 +54,6 @@ impl Writes {
         self.next
     }
 
-    /// The number of the newest write.
-    pub(crate) fn newest(&self) -> Option<u64> {
-        self.waiting.keys().next_back().copied()
-    }
-
     /// Who waited for it; `None` for a number that is not under way.
     pub(crate) fn end(&mut self, write: u64) -> Option<Waiting> {
         self.waiting.remove(&write)

@@ -32,7 +32,7 @@ use baton_wire::ledger::StateBytes;
 use baton_wire::{LedgerMessage, Message, TurnId};
 use rand::RngExt as _;
 
-use crate::boot::Boot;
+use crate::boot::{Adopted, Boot};
 use crate::effect::{Level, Line};
 use crate::files::{self, ServiceFile, Waiting};
 use crate::shared::Shared;
@@ -90,6 +90,11 @@ pub(crate) struct Group {
     restore_at: Option<Moment>,
     /// The member's side waits for the service to be down.
     awaiting_stop: bool,
+    /// A program of this service that supervision could not take over: a launch waits until it
+    /// has ended.
+    foreign: Option<Adopted>,
+    ending_foreign: bool,
+    after_foreign: Option<Launch>,
     hooks: BTreeMap<u64, (HookKind, Arc<Launch>)>,
     next_hook: u64,
     phase: Text,
@@ -100,6 +105,10 @@ pub(crate) struct Group {
     /// The last line about a rollout that a member without a vote has heard of.
     told: String,
     pub(crate) unloading: bool,
+    /// The service is being stopped because daemon or service end.
+    closing: bool,
+    /// The census file may be out of date.
+    census_due: bool,
 }
 
 impl Group {
@@ -167,6 +176,9 @@ impl Group {
             restoring: None,
             restore_at: None,
             awaiting_stop: false,
+            foreign: None,
+            ending_foreign: false,
+            after_foreign: None,
             hooks: BTreeMap::new(),
             next_hook: 0,
             phase: Text::default(),
@@ -176,14 +188,23 @@ impl Group {
             kept: Vec::new(),
             told: String::new(),
             unloading: false,
+            closing: false,
+            census_due: true,
         };
         group.resume_service(now, shared, boot.adopted.get(&group.name).copied());
+        group.keep_releases(shared);
         group.publish(now, shared);
         group
     }
 
     /// Hands everything over that the parts have for each other; `false` when there was nothing.
     pub(crate) fn drive(&mut self, now: Now, shared: &mut Shared) -> bool {
+        if self.unloading {
+            // It has no part in the group any more, and must not be let in again.
+            self.ledger.take_outputs();
+            self.member.take_outputs();
+            return self.drive_service(now, shared);
+        }
         let mut moved = self.drive_ledger(now, shared);
         moved |= self.drive_lead(now, shared);
         moved |= self.drive_member(now, shared);
@@ -193,10 +214,10 @@ impl Group {
 
     /// Does what is due in every part.
     pub(crate) fn tick(&mut self, now: Now, shared: &mut Shared) {
-        if self.ledger.next_tick() <= now.moment {
+        if !self.unloading && self.ledger.next_tick() <= now.moment {
             self.ledger.tick(now.moment);
         }
-        if self.member.next_tick().is_some_and(|due| due <= now.moment) {
+        if self.member_due().is_some_and(|due| due <= now.moment) {
             self.member.tick(now);
         }
         if self.service.next_tick().is_some_and(|due| due <= now.moment) {
@@ -214,20 +235,40 @@ impl Group {
     /// When [`Group::tick`] has something to do.
     pub(crate) fn next_tick(&self) -> Moment {
         let optional =
-            [self.member.next_tick(), self.service.next_tick(), self.wake_due(), self.restore_at];
-        let ledger = self.ledger.next_tick();
+            [self.member_due(), self.service.next_tick(), self.wake_due(), self.restore_at];
+        let ledger = if self.unloading { Moment(u64::MAX) } else { self.ledger.next_tick() };
         optional.into_iter().flatten().fold(ledger, Moment::min)
+    }
+
+    /// A turn stands still while daemon or service end: what is stopped then is not judged.
+    fn member_due(&self) -> Option<Moment> {
+        self.member.next_tick().filter(|_| !self.closing)
     }
 
     fn wake_due(&self) -> Option<Moment> {
         // A decision that cannot be made now is made when the record in flight is committed.
-        self.wake.filter(|_| self.leading && !self.ledger.view().in_flight)
+        let ledger = self.ledger.view();
+        self.wake.filter(|_| self.leading && !self.unreadable && ledger.ready && !ledger.in_flight)
     }
 
     /// The members, their facts or the ring's opinion of them changed.
     pub(crate) fn members_changed(&mut self) {
         self.stale = true;
         self.unseen = true;
+        self.census_due = true;
+    }
+
+    /// Whether the census file may be out of date; asked once.
+    pub(crate) fn take_census_due(&mut self) -> bool {
+        std::mem::take(&mut self.census_due)
+    }
+
+    /// The service is unloaded: its program is stopped, and it takes no part in anything.
+    pub(crate) fn unload(&mut self, now: Now, shared: &mut Shared) {
+        self.leads_no_more();
+        self.unpublish(now, shared);
+        self.unloading = true;
+        self.halt_for_goodbye(now, shared);
     }
 
     fn drive_ledger(&mut self, now: Now, shared: &mut Shared) -> bool {
@@ -274,12 +315,12 @@ impl Group {
                 baton_ring::MemberState::Dead => Liveness::Dead,
                 baton_ring::MemberState::Left => Liveness::Left,
             };
-            let told = shared.directory.ledgers(&self.name).find(|(of, _)| *of == node);
+            let told = shared.directory.ledger(&self.name, node);
             seen.push(Seen {
                 node,
                 liveness,
-                lineage: told.map(|(_, fact)| fact.lineage),
-                leader: told.and_then(|(_, fact)| fact.leader),
+                lineage: told.map(|fact| fact.lineage),
+                leader: told.and_then(|fact| fact.leader),
                 heard_of_me: None,
             });
         }
@@ -294,7 +335,9 @@ impl Group {
 
     /// A message of another ledger of the group.
     pub(crate) fn ledger_message(&mut self, now: Now, from: NodeId, message: LedgerMessage) {
-        self.ledger.receive(now.moment, from, message);
+        if !self.unloading {
+            self.ledger.receive(now.moment, from, message);
+        }
     }
 
     /// A ledger write ended.

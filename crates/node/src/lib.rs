@@ -19,6 +19,8 @@ mod node;
 pub mod observe;
 pub mod request;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 pub use boot::{Adopted, Boot, FoundFile};
 pub use effect::{Effect, Level, Line};

@@ -24,3 +24,12 @@ pub(crate) const RESTORE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a goodbye may take: services that stop in order have their own timeouts.
 pub(crate) const GOODBYE_PATIENCE: Duration = Duration::from_secs(90);
+
+/// How long the ring's last words may wait for the disk: a full or hung one must not hold up the
+/// end of the daemon.
+pub(crate) const GOODBYE_SAVING: Duration = Duration::from_secs(2);
+
+/// After it a node counts as ready although none of its join addresses answers: the first machine
+/// that is back after a power cut is alone for a while, and a service manager that waits for READY
+/// would kill its daemon again and again.
+pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(15);

@@ -25,7 +25,7 @@ use crate::effect::{Effect, Level, Line};
 use crate::event::Event;
 use crate::files::{self, Waiting, Writes};
 use crate::group::Group;
-use crate::limits::{RESOLVE_INTERVAL, ROUNDS_MAX};
+use crate::limits::{READY_PATIENCE, RESOLVE_INTERVAL, ROUNDS_MAX};
 use crate::shared::{Shared, boot_bytes};
 
 use goodbye::Goodbye;
@@ -44,8 +44,10 @@ pub struct Node {
     goodbye: Option<Goodbye>,
     /// The request that waits for the end of `ring leave`.
     leaving: Option<u64>,
-    /// Facts or members changed since the census files were last looked at.
-    census_due: bool,
+    /// It has left the ring; only a new start joins again.
+    has_left: bool,
+    /// Until then the ring is looked for; `None`: it was long enough.
+    ready_at: Option<Moment>,
 }
 
 impl std::fmt::Debug for Node {
@@ -88,6 +90,7 @@ impl Node {
             directory: Directory::default(),
             manifests: boot.manifests.clone(),
             unpacked: boot.unpacked.clone(),
+            keep_due: None,
             writes: Writes::default(),
             asks: Asks::new(&boot.timing),
             gatherings: Gatherings::default(),
@@ -106,7 +109,8 @@ impl Node {
             saving: None,
             goodbye: None,
             leaving: None,
-            census_due: true,
+            has_left: false,
+            ready_at: Some(now.moment + READY_PATIENCE),
         };
         for settings in node.boot.services.clone() {
             node.open_group(now, settings);
@@ -172,6 +176,7 @@ impl Node {
         let optional = [
             self.shared.asks.next_tick(),
             self.resolve_at,
+            self.ready_at,
             self.goodbye.as_ref().map(Goodbye::deadline),
         ];
         for moment in optional.into_iter().flatten() {
@@ -186,9 +191,9 @@ impl Node {
     }
 
     /// Whether the ring is joined, or found to be this node alone: the service manager is told
-    /// READY then.
+    /// READY then, or when nobody answered for a while.
     pub fn is_ready(&self) -> bool {
-        self.shared.ring.is_joined() || !self.has_seeds
+        self.shared.ring.is_joined() || !self.has_seeds || self.ready_at.is_none()
     }
 
     /// One line of what the node does.
@@ -206,7 +211,7 @@ impl Node {
     }
 
     /// Releases that the services of this node must keep.
-    pub fn kept_releases(&self) -> Vec<Digest> {
+    fn kept_releases(&self) -> Vec<Digest> {
         let mut kept: Vec<Digest> =
             self.groups.values().flat_map(|group| group.kept().iter().copied()).collect();
         kept.sort_unstable();
@@ -221,6 +226,9 @@ impl Node {
         if self.resolve_at.is_some_and(|due| due <= now.moment) {
             self.shared.effects.push(Effect::ResolveSeeds);
             self.resolve_at = Some(now.moment + RESOLVE_INTERVAL);
+        }
+        if self.ready_at.is_some_and(|due| due <= now.moment) {
+            self.ready_at = None;
         }
         for group in self.groups.values_mut() {
             group.tick(now, &mut self.shared);
@@ -242,11 +250,26 @@ impl Node {
                 break;
             }
         }
-        if std::mem::take(&mut self.census_due) {
-            for group in self.groups.values_mut() {
+        for group in self.groups.values_mut() {
+            if group.take_census_due() {
                 group.update_census(&mut self.shared);
                 group.tell_from_facts(&mut self.shared);
             }
+        }
+        self.drop_releases();
+    }
+
+    /// Tells the shell which releases stay, once it is known of every service: the store is one.
+    fn drop_releases(&mut self) {
+        if !self.groups.values().all(|group| group.knows_kept(&self.shared)) {
+            return;
+        }
+        if let Some(group) = self.shared.keep_due.take() {
+            let keep = self.kept_releases();
+            // What goes must be brought back before it runs again.
+            self.shared.unpacked.retain(|digest| keep.contains(digest));
+            self.shared.manifests.retain(|digest, _| keep.contains(digest));
+            self.shared.effects.push(Effect::KeepReleases { group, keep });
         }
     }
 
@@ -289,6 +312,8 @@ impl Node {
     fn set_services(&mut self, now: Now, services: Vec<ServiceSettings>) {
         for settings in services {
             match self.groups.get_mut(&settings.name) {
+                // Until its program is down; the next reading of the configuration has it anew.
+                Some(group) if group.unloading => {}
                 Some(group) => group.set_settings(now, &mut self.shared, settings),
                 None => {
                     let text = "the service is loaded";

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use baton_ring::Ring;
 use baton_types::facts::FactKey;
 use baton_types::timing::RingTiming;
-use baton_types::{CommandId, Digest, Moment, NodeId, NodeName, Text};
+use baton_types::{CommandId, Digest, GroupName, Moment, NodeId, NodeName, Text};
 use baton_wire::ask::{Answer, AnswerContent};
 use baton_wire::{Message, codec};
 use rand::RngExt as _;
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) directory: Directory,
     pub(crate) manifests: Manifests,
     pub(crate) unpacked: BTreeSet<Digest>,
+    /// This service needs other releases than before: what nobody needs may go.
+    pub(crate) keep_due: Option<GroupName>,
     pub(crate) writes: Writes,
     pub(crate) asks: Asks,
     pub(crate) gatherings: Gatherings,
@@ -67,16 +69,26 @@ impl Shared {
         self.effects.push(Effect::Send { to, messages, stream });
     }
 
-    /// Writes `value` as the content of `file`; whoever waits is told when it is durable.
-    pub(crate) fn write<T: Serialize>(&mut self, file: String, value: &T, waiting: Waiting) {
+    /// Writes `value` as the content of `file`; whoever waits is told when it is durable. Answers
+    /// the number of the write.
+    pub(crate) fn write<T: Serialize>(
+        &mut self,
+        file: String,
+        value: &T,
+        waiting: Waiting,
+    ) -> Option<u64> {
         match codec::encode(value) {
             Ok(content) => {
                 let write = self.writes.begin(waiting);
                 self.effects.push(Effect::Write { write, file, content: Some(content) });
+                Some(write)
             }
             // Only a value above the limit of a frame; the file stays as it is, and what depends
             // on the write never happens.
-            Err(cause) => self.log(Line::new(Level::Error, format!("{file}: {cause}"))),
+            Err(cause) => {
+                self.log(Line::new(Level::Error, format!("{file}: {cause}")));
+                None
+            }
         }
     }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 use baton_rollout::{Liveness, MemberView, View};
-use baton_types::member::{Desired, LedgerFact, ServiceFact};
+use baton_types::member::{Desired, Health, LedgerFact, ServiceFact};
 use baton_types::service::ServiceSettings;
 use baton_types::{NodeId, Now, Text};
-use baton_wire::codec;
+use baton_wire::{Message, RingMessage, codec};
 
 use super::Group;
 use crate::census::census;
@@ -19,11 +19,15 @@ use crate::shared::Shared;
 impl Group {
     /// Publishes what has changed of the service and its ledger.
     pub(super) fn publish(&mut self, now: Now, shared: &mut Shared) {
+        if self.unloading {
+            return;
+        }
         let bytes = fact_bytes(&self.service_fact(shared));
         if bytes != self.fact {
             self.fact.clone_from(&bytes);
             shared.set_fact(now.moment, service_key(&self.name), bytes);
             self.members_changed();
+            self.tell_the_leader_first(shared);
         }
         let bytes = self.ledger_fact(now, shared).and_then(|fact| fact_bytes(&fact));
         if bytes != self.ledger_fact {
@@ -32,6 +36,16 @@ impl Group {
                 Some(_) => shared.set_fact(now.moment, ledger_key(&self.name), bytes),
                 None => shared.remove_fact(now.moment, ledger_key(&self.name)),
             }
+        }
+    }
+
+    /// The leader counts the budget by this fact: it gets it at once, gossip brings it to the rest.
+    fn tell_the_leader_first(&self, shared: &mut Shared) {
+        let record = service_key(&self.name).and_then(|key| shared.ring.my_fact(&key));
+        if let (Some(record), Some(leader)) = (record, self.leader(shared))
+            && leader != shared.me
+        {
+            shared.send(leader, Message::Ring(RingMessage::Fact(record)));
         }
     }
 
@@ -95,13 +109,7 @@ impl Group {
         let mut members: BTreeMap<NodeId, MemberView> = BTreeMap::new();
         for (node, fact) in shared.directory.members(&self.name) {
             let Some(member) = shared.ring.member(node) else { continue };
-            let liveness = match member.state {
-                baton_ring::MemberState::Alive => Liveness::Alive,
-                baton_ring::MemberState::Suspect => Liveness::Suspect,
-                baton_ring::MemberState::Restarting => Liveness::Restarting,
-                baton_ring::MemberState::Dead => Liveness::Dead,
-                baton_ring::MemberState::Left => Liveness::Left,
-            };
+            let liveness = liveness(member.state);
             let in_turn_elsewhere = shared.directory.groups_of(node).any(|other| {
                 *other != self.name
                     && shared.directory.member(other, node).is_some_and(|f| !f.phase.is_empty())
@@ -124,7 +132,30 @@ impl Group {
                 },
             );
         }
+        self.add_unheard(shared, &mut members);
         View { me: shared.me, members, settings: self.settings.clone() }
+    }
+
+    /// Voters that the ring knows but whose facts have not been heard since this node started. They
+    /// may run what the ledger has for them, so until they are heard they count as not healthy.
+    fn add_unheard(&self, shared: &Shared, members: &mut BTreeMap<NodeId, MemberView>) {
+        for voter in self.ledger.view().voters {
+            let Some(member) = shared.ring.member(voter.node) else { continue };
+            members.entry(voter.node).or_insert_with(|| MemberView {
+                name: member.name.clone(),
+                liveness: liveness(member.state),
+                health: Health::Unknown,
+                health_text: Text::new("not heard of since the leader's node started"),
+                running: self.state.target_of(voter.node).cloned(),
+                stopped_by_operator: false,
+                prepared: None,
+                phase: Text::default(),
+                order: 0,
+                zone: None,
+                in_turn_elsewhere: false,
+                file_digest: file_digest(&self.settings),
+            });
+        }
     }
 
     /// Keeps the census file current.
@@ -157,6 +188,16 @@ impl Group {
             self.told = text;
             shared.log(line);
         }
+    }
+}
+
+fn liveness(state: baton_ring::MemberState) -> Liveness {
+    match state {
+        baton_ring::MemberState::Alive => Liveness::Alive,
+        baton_ring::MemberState::Suspect => Liveness::Suspect,
+        baton_ring::MemberState::Restarting => Liveness::Restarting,
+        baton_ring::MemberState::Dead => Liveness::Dead,
+        baton_ring::MemberState::Left => Liveness::Left,
     }
 }
 

@@ -46,6 +46,7 @@ impl Group {
         self.lead.committed(now, &self.state);
         self.keep_promises(shared, record.version);
         self.settle_removals(shared, record);
+        self.keep_releases(shared);
         self.stale = true;
         self.publish(now, shared);
     }

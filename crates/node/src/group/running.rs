@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
+use baton_rollout::ServiceNote;
 use baton_supervise::{Launch, ServiceInput, ServiceOutput};
 use baton_types::limits::BASELINES_MAX;
+use baton_types::manifest::StopSignal;
 use baton_types::member::{Desired, ProcessState};
 use baton_types::{Now, Release, Target};
 
@@ -37,15 +39,17 @@ impl Group {
                 }
                 None => {
                     let text = format!(
-                        "process {} runs a release that is no longer on this machine",
+                        "process {} runs on, but not what this node's record names, or what is no \
+                         longer on this machine: it is ended before anything else is started",
                         adopted.pid
                     );
                     shared.log(Line::new(Level::Warning, text).of(&self.name));
+                    self.foreign = Some(adopted);
                 }
             }
         }
         if self.wants_stopped() {
-            self.service.halt(now.moment);
+            self.halt(now, shared);
         } else if let Some(target) = self.member.wants_running().cloned() {
             self.run_target(now, shared, target);
         }
@@ -70,21 +74,72 @@ impl Group {
                         && self.service.status().process == ProcessState::Running
                 });
                 if !already {
-                    self.launch(now, launch);
+                    self.launch(now, shared, launch);
                 }
             }
             _ => self.restore_target(shared, target),
         }
     }
 
-    pub(super) fn launch(&mut self, now: Now, launch: Launch) {
+    /// `target` as it would run today, if it lies ready on this machine.
+    pub(super) fn ready_launch(&self, shared: &Shared, target: &Target) -> Option<Launch> {
+        self.launch_of(shared, target).filter(|_| shared.unpacked.contains(&target.release.digest))
+    }
+
+    pub(super) fn launch(&mut self, now: Now, shared: &mut Shared, launch: Launch) {
+        if self.closing {
+            return;
+        }
         self.launched = Some(launch.clone());
-        self.service.run(now.moment, launch);
+        match self.foreign {
+            Some(foreign) if foreign.digest == launch.target.release.digest => {
+                self.foreign = None;
+                self.service.adopt(now.moment, launch, foreign.pid);
+            }
+            Some(_) => {
+                self.after_foreign = Some(launch);
+                self.end_foreign(shared);
+            }
+            None => self.service.run(now.moment, launch),
+        }
+    }
+
+    /// Stops whatever runs.
+    pub(super) fn halt(&mut self, now: Now, shared: &mut Shared) {
+        self.restoring = None;
+        self.after_foreign = None;
+        if self.foreign.is_some() {
+            self.end_foreign(shared);
+        }
+        self.service.halt(now.moment);
+    }
+
+    fn end_foreign(&mut self, shared: &mut Shared) {
+        if !std::mem::replace(&mut self.ending_foreign, true) {
+            let (group, signal) = (self.name.clone(), StopSignal::Term);
+            let (run, timeout) = (FOREIGN_RUN, FOREIGN_STOP_TIMEOUT);
+            shared.effects.push(Effect::Halt { group, run, signal, timeout });
+        }
+    }
+
+    fn foreign_gone(&mut self, now: Now) {
+        self.foreign = None;
+        self.ending_foreign = false;
+        if let Some(launch) = self.after_foreign.take() {
+            self.service.run(now.moment, launch);
+        }
+        if self.is_stopped() && std::mem::take(&mut self.awaiting_stop) {
+            self.note(now, ServiceNote::Stopped);
+        }
     }
 
     /// `target` is to run but is not on this machine: it is fetched and unpacked again.
     pub(super) fn restore_target(&mut self, shared: &mut Shared, target: Target) {
+        if self.closing {
+            return;
+        }
         self.restoring = Some(target);
+        self.keep_releases(shared);
         self.restore(shared);
     }
 
@@ -133,7 +188,7 @@ impl Group {
                         && let Some(launch) = self.launch_of(shared, &target)
                         && !self.wants_stopped()
                     {
-                        self.launch(now, launch);
+                        self.launch(now, shared, launch);
                     }
                 }
                 Some(fault) => self.restore_later(now, shared, release, fault),
@@ -164,9 +219,6 @@ impl Group {
         };
         let text = format!("{target} is being started");
         self.run_target(now, shared, target);
-        if let Some(launch) = self.launched.clone() {
-            self.service.run(now.moment, launch);
-        }
         self.publish(now, shared);
         Ok(text)
     }
@@ -174,8 +226,7 @@ impl Group {
     /// `service stop`.
     pub(crate) fn stop(&mut self, now: Now, shared: &mut Shared) -> String {
         self.set_desired(shared, Desired::Stopped);
-        self.restoring = None;
-        self.service.halt(now.moment);
+        self.halt(now, shared);
         self.publish(now, shared);
         format!("{} is being stopped on this node and stays down until `service start`", self.name)
     }
@@ -186,13 +237,16 @@ impl Group {
             return Err(format!("{} runs nothing on this node", self.name));
         };
         self.set_desired(shared, Desired::Running);
-        match self.launch_of(shared, &target) {
-            Some(launch) if self.launched.as_ref().is_none_or(|old| old.same_program(&launch)) => {
-                self.launch(now, launch);
-                self.service.restart(now.moment);
+        match self.ready_launch(shared, &target) {
+            // Another launch replaces the one that runs by itself, and one that is down starts.
+            Some(launch) => {
+                let same = self.launched.as_ref().is_some_and(|old| old.same_program(&launch));
+                let wanted = self.service.status().desired == Desired::Running;
+                self.launch(now, shared, launch);
+                if same && wanted {
+                    self.service.restart(now.moment);
+                }
             }
-            // Another launch replaces the one that runs by itself.
-            Some(launch) => self.launch(now, launch),
             None => self.restore_target(shared, target.clone()),
         }
         self.publish(now, shared);
@@ -200,14 +254,16 @@ impl Group {
     }
 
     /// For good order at the end: stops the program without changing what the operator wants.
-    pub(crate) fn halt_for_goodbye(&mut self, now: Now) {
-        self.restoring = None;
-        self.service.halt(now.moment);
+    ///
+    /// From here on nothing is started any more, by a turn neither.
+    pub(crate) fn halt_for_goodbye(&mut self, now: Now, shared: &mut Shared) {
+        self.closing = true;
+        self.halt(now, shared);
     }
 
     /// Whether nothing of the service runs.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.service.status().process == ProcessState::Stopped
+        self.foreign.is_none() && self.service.status().process == ProcessState::Stopped
     }
 
     pub(super) fn set_desired(&mut self, shared: &mut Shared, desired: Desired) {
@@ -220,6 +276,10 @@ impl Group {
     /// An answer of the shell for the service.
     pub(crate) fn service_input(&mut self, now: Now, input: ServiceInput) {
         match input {
+            ServiceInput::Halted { run: FOREIGN_RUN } => self.foreign_gone(now),
+            ServiceInput::Exited { pid, .. } if self.foreign.is_some_and(|f| f.pid == pid) => {
+                self.foreign_gone(now);
+            }
             ServiceInput::HookDone { hook, result } if hook % 2 == 1 => {
                 self.turn_hook_done(now, hook, &result);
             }
@@ -254,33 +314,40 @@ impl Group {
                 ServiceOutput::Check { check, what, timeout, launch } => {
                     shared.effects.push(Effect::Check { group, check, what, timeout, launch });
                 }
-                ServiceOutput::Changed => self.publish(now, shared),
+                ServiceOutput::Changed => {
+                    self.publish(now, shared);
+                    self.tell_of_start(now);
+                }
                 ServiceOutput::Event(event) => self.service_event(now, shared, event),
             }
         }
         moved
     }
 
-    /// Tells the shell which unpacked releases stay.
+    /// Looks again which releases must stay on this machine.
     pub(super) fn keep_releases(&mut self, shared: &mut Shared) {
         let mut keep = self.member.kept();
         let more = self.settings.keep_releases as usize;
         keep.extend(self.state.baselines.iter().rev().take(more).map(|t| t.release.digest));
         keep.extend(self.state.rollout.iter().map(|rollout| rollout.to.release.digest));
         keep.extend(self.restoring.iter().map(|target| target.release.digest));
+        keep.extend(self.foreign.iter().map(|foreign| foreign.digest));
         keep.sort_unstable();
         keep.dedup();
         keep.truncate(KEPT_MAX);
         if keep != self.kept {
-            self.kept.clone_from(&keep);
-            // What goes must be unpacked anew before it runs again; of another group's releases
-            // the shell finds by itself that they are there.
-            shared.unpacked.retain(|digest| keep.contains(digest));
-            shared.effects.push(Effect::KeepReleases { group: self.name.clone(), keep });
+            self.kept = keep;
+            shared.keep_due = Some(self.name.clone());
         }
     }
 
-    /// What is to stay on this machine, as last told.
+    /// Whether [`Group::kept`] is all that is needed: a voter that has not heard the record yet
+    /// does not know the baselines.
+    pub(crate) fn knows_kept(&self, shared: &Shared) -> bool {
+        self.heard || !self.is_voter(shared.me)
+    }
+
+    /// What is to stay on this machine for this service.
     pub(crate) fn kept(&self) -> &[baton_types::Digest] {
         &self.kept
     }
@@ -292,6 +359,13 @@ fn hook_timeout(
 ) -> std::time::Duration {
     launch.manifest.hooks.get(kind).map(|hook| hook.timeout).unwrap_or_default()
 }
+
+/// Names a program that supervision does not know, where a launch of it would be named: those are
+/// numbered from 1.
+const FOREIGN_RUN: u64 = 0;
+
+/// The default of a release, as that of the program is not known.
+const FOREIGN_STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Unpacked releases of one service: baseline, last target and what a rollback may name.
 const KEPT_MAX: usize = BASELINES_MAX + 8;

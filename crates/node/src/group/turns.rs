@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use baton_rollout::member::file::Stage;
 use baton_rollout::{FetchResult, HookVerdict, MemberInput, MemberOutput, ServiceNote};
 use baton_supervise::verdict::{self, HookOutcome};
 use baton_supervise::{HookResult, Launch, ServiceEvent};
 use baton_types::manifest::{HookKind, Manifest};
-use baton_types::member::{Health, ProcessState};
+use baton_types::member::{Desired, Health, ProcessState};
 use baton_types::{NodeId, Now, Release, Target, Text};
 use baton_wire::{Message, TurnMessage, TurnOutcome};
 
@@ -61,7 +62,10 @@ impl Group {
                     self.publish(now, shared);
                     self.keep_releases(shared);
                 }
-                MemberOutput::Fetch { target, depot } => self.fetch(shared, target.release, depot),
+                MemberOutput::Fetch { target, depot } => {
+                    self.keep_releases(shared);
+                    self.fetch(shared, target.release, depot);
+                }
                 MemberOutput::Unpack { target } => self.unpack(now, shared, target.release),
                 MemberOutput::RunHook { kind, target } => self.turn_hook(now, shared, kind, target),
                 MemberOutput::StopService => self.stop_for_turn(now, shared),
@@ -191,22 +195,31 @@ impl Group {
             line.member = Some(Text::new(shared.name.as_str()));
             shared.log(line);
         }
-        self.restoring = None;
-        if self.service.status().process == ProcessState::Stopped {
+        if self.wants_stopped() {
+            // The turn is the operator's later word: what it starts is meant to run.
+            self.set_desired(shared, Desired::Running);
+        }
+        if self.is_stopped() {
+            self.restoring = None;
             self.note(now, ServiceNote::Stopped);
         } else {
             self.awaiting_stop = true;
-            self.service.halt(now.moment);
+            self.halt(now, shared);
         }
     }
 
     fn start_for_turn(&mut self, now: Now, shared: &mut Shared, target: Target) {
         self.rollout = self.member.file().turn.as_ref().map(|turn| turn.turn.rollout);
-        if self.wants_stopped() {
-            // The turn is the operator's later word: what it starts is meant to run.
-            self.set_desired(shared, baton_types::member::Desired::Running);
+        if self.closing {
+            // The next daemon goes on from the record.
+            return;
         }
-        let Some(launch) = self.launch_of(shared, &target) else {
+        if self.wants_stopped() {
+            // Stopped by its operator after the turn began.
+            self.note(now, ServiceNote::Stopped);
+            return;
+        }
+        let Some(launch) = self.ready_launch(shared, &target) else {
             self.restore_target(shared, target);
             return;
         };
@@ -226,11 +239,21 @@ impl Group {
             }
             return;
         }
-        self.launch(now, launch);
+        self.launch(now, shared, launch);
     }
 
-    fn note(&mut self, now: Now, note: ServiceNote) {
+    pub(super) fn note(&mut self, now: Now, note: ServiceNote) {
         self.member.input(now, MemberInput::Service(note));
+    }
+
+    /// What a program that is not up yet says of itself: if it never comes up, that is the reason.
+    pub(super) fn tell_of_start(&mut self, now: Now) {
+        let status = self.service.status();
+        let starts = self.member.file().turn.as_ref().is_some_and(|t| t.stage == Stage::Started);
+        if starts && status.pid.is_some() && !status.health.is_healthy() {
+            let text = status.health_text.clone();
+            self.note(now, ServiceNote::Unhealthy(text));
+        }
     }
 
     /// What the service did, for the member's side and for the journal.
@@ -264,8 +287,10 @@ impl Group {
                 (Level::Warning, format!("{release}: {text}"), None)
             }
             ServiceEvent::Stopped => {
+                // A turn has to hear of a stop by the operator, too. The end of the daemon is
+                // none: the next one goes on with the turn.
                 let awaited = std::mem::take(&mut self.awaiting_stop);
-                let note = awaited.then_some(ServiceNote::Stopped);
+                let note = (awaited || !self.closing).then_some(ServiceNote::Stopped);
                 (Level::Info, format!("{release} is stopped"), note)
             }
             ServiceEvent::RestartScheduled { delay, restarts } => {

@@ -4,19 +4,30 @@ use baton_types::{GroupName, Moment, Now};
 
 use super::Node;
 use crate::effect::{Effect, Level, Line};
-use crate::limits::GOODBYE_PATIENCE;
+use crate::limits::{GOODBYE_PATIENCE, GOODBYE_SAVING};
 
 /// A goodbye under way.
 #[derive(Debug)]
 pub(super) struct Goodbye {
     deadline: Moment,
-    said: bool,
+    stage: Stage,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Services are being stopped.
+    Stopping,
+    /// The ring's last words wait for the save before them.
+    Saving,
+    /// Nothing is left to do.
+    Said,
 }
 
 impl Goodbye {
     /// When it ends in any case.
     pub(super) fn deadline(&self) -> Moment {
-        if self.said { Moment(u64::MAX) } else { self.deadline }
+        if self.stage == Stage::Said { Moment(u64::MAX) } else { self.deadline }
     }
 }
 
@@ -27,25 +38,30 @@ impl Node {
         }
         if stop_services {
             for group in self.groups.values_mut() {
-                group.halt_for_goodbye(now);
+                group.halt_for_goodbye(now, &mut self.shared);
             }
         }
         let patience = if stop_services { GOODBYE_PATIENCE } else { std::time::Duration::ZERO };
-        self.goodbye = Some(Goodbye { deadline: now.moment + patience, said: false });
+        self.goodbye = Some(Goodbye { deadline: now.moment + patience, stage: Stage::Stopping });
     }
 
     /// Says goodbye once nothing is left to stop, or patience ends; unloaded services go, too.
     pub(super) fn drive_goodbye(&mut self, now: Now) {
         self.drop_unloaded();
         let stopped = self.groups.values().all(|group| group.is_stopped());
-        let Some(goodbye) = self.goodbye.as_mut().filter(|goodbye| !goodbye.said) else { return };
-        if now.moment < goodbye.deadline && !stopped {
-            return;
+        let Some(Goodbye { deadline, stage }) = self.goodbye.as_mut() else { return };
+        if *stage == Stage::Stopping && (now.moment >= *deadline || stopped) {
+            (*deadline, *stage) = (now.moment + GOODBYE_SAVING, Stage::Saving);
+            self.shared.ring.goodbye(now.moment);
         }
-        goodbye.said = true;
-        self.shared.ring.goodbye(now.moment);
+        // What the ring says leaves only after its save is durable.
         self.drive_ring(now);
-        self.shared.effects.push(Effect::GoodbyeSaid);
+        let Some(Goodbye { deadline, stage }) = self.goodbye.as_mut() else { return };
+        let waits = self.saving.is_some() || !self.held.is_empty();
+        if *stage == Stage::Saving && (!waits || now.moment >= *deadline) {
+            *stage = Stage::Said;
+            self.shared.effects.push(Effect::GoodbyeSaid);
+        }
     }
 
     fn drop_unloaded(&mut self) {
@@ -61,6 +77,7 @@ impl Node {
             self.shared.remove(crate::files::turn(&name));
             self.shared.remove(crate::files::ledger(&name));
             self.shared.log(Line::new(Level::Info, "the service is unloaded").of(&name));
+            self.shared.keep_due = Some(name);
         }
     }
 }

@@ -32,6 +32,10 @@ impl Node {
         boot: BootNonce,
         message: Message,
     ) {
+        // From the network only a copy of this node speaks in its name; the ring reports it.
+        if from.is_some() && sender == self.shared.me && !matches!(message, Message::Ring(_)) {
+            return;
+        }
         match message {
             Message::Ring(message) => {
                 if let Some(from) = from {
@@ -52,6 +56,9 @@ impl Node {
     }
 
     fn turn_message(&mut self, now: Now, sender: NodeId, group: &GroupName, message: TurnMessage) {
+        if self.groups.get(group).is_some_and(|group| group.unloading) {
+            return;
+        }
         if !message.is_for_member() {
             self.with(group, |group, _| group.take_from_member(sender, message));
             return;

@@ -113,6 +113,11 @@ impl Node {
     }
 
     pub(super) fn leave_ring(&mut self, now: Now, request: u64) {
+        if self.has_left || self.leaving.is_some() {
+            let text = "this node has left the ring already, or is about to";
+            self.shared.refuse(request, Why::State, text);
+            return;
+        }
         self.leaving = Some(request);
         self.shared.ring.leave(now.moment);
     }
@@ -123,9 +128,7 @@ impl Node {
             self.shared.refuse(request, Why::Unknown, format!("no service {name} on this node"));
             return;
         };
-        group.unloading = true;
-        group.halt_for_goodbye(now);
-        group.unpublish(now, &mut self.shared);
+        group.unload(now, &mut self.shared);
         self.shared.effects.push(Effect::Loaded { group: name.clone(), loaded: false });
         let said = format!("{name} is unloaded; its program is being stopped");
         self.shared.reply(request, Reply::Done(said));

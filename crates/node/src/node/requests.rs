@@ -1,5 +1,6 @@
 //! Requests of the control API.
 
+use baton_types::limits::NODE_MAX_SERVICES;
 use baton_types::{Command, CommandAction, CommandId, GroupName, NodeId, Now};
 use baton_wire::ask::Question;
 
@@ -33,6 +34,11 @@ impl Node {
                 self.json(request, &line);
             }
             Request::RingJoin(addrs) => {
+                if self.has_left {
+                    let text = "this node has left the ring; a restart of the daemon joins anew";
+                    self.shared.refuse(request, Why::State, text);
+                    return;
+                }
                 let said = format!("joining by {} address(es)", addrs.len());
                 self.has_seeds = true;
                 self.shared.ring.set_seeds(now.moment, addrs);
@@ -42,6 +48,21 @@ impl Node {
             Request::RingForget(node) => self.ring_forget(now, request, node),
             Request::ServiceLoad(settings) => {
                 let name = settings.name.clone();
+                let full = self.groups.len() >= NODE_MAX_SERVICES;
+                let refusal = match self.groups.get(&name) {
+                    Some(group) if group.unloading => {
+                        Some(format!("{name} is being unloaded; load it again in a moment"))
+                    }
+                    None if full => Some(format!(
+                        "found {} services on this node; {NODE_MAX_SERVICES} are allowed",
+                        self.groups.len()
+                    )),
+                    _ => None,
+                };
+                if let Some(text) = refusal {
+                    self.shared.refuse(request, Why::State, text);
+                    return;
+                }
                 let said = match self.groups.contains_key(&name) {
                     true => format!(
                         "{name} has new settings; what runs keeps the old ones until \
@@ -88,6 +109,11 @@ impl Node {
             return;
         }
         let id = id.unwrap_or_else(|| self.shared.random_id());
+        if self.shared.asks.get(id).is_some() {
+            let text = format!("the command {id} is under way; it is answered where it was given");
+            self.shared.refuse(request, Why::State, text);
+            return;
+        }
         let command = self.make_command(id, group, action);
         self.ask(now, id, Question::Command(command), Asker::Request(request));
     }
@@ -144,6 +170,11 @@ impl Node {
             self.shared.refuse(request, Why::Unknown, text);
             return;
         };
+        if group.unloading {
+            let text = format!("{name} is being unloaded");
+            self.shared.refuse(request, Why::State, text);
+            return;
+        }
         match act(group, &mut self.shared) {
             Ok(said) => self.shared.reply(request, Reply::Done(said)),
             Err(text) => self.shared.refuse(request, Why::State, text),

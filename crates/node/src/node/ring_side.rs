@@ -25,12 +25,12 @@ impl Node {
                     let value = self.shared.ring.fact(node, &key);
                     let group = self.shared.directory.take(node, &key, value);
                     if let Some(group) = group {
-                        self.census_due = true;
                         self.with(&group, |group, _| group.members_changed());
                         self.shared.asks.retry_now(now.moment, &group);
                     }
                 }
                 RingOutput::Left => {
+                    self.has_left = true;
                     let text = "this node has left the ring";
                     self.shared.log(Line::new(Level::Info, text));
                     if let Some(request) = self.leaving.take() {
@@ -49,8 +49,7 @@ impl Node {
                     self.shared.send_to(to, messages, stream);
                 }
                 Some(RingOutput::Save(saved)) => {
-                    self.shared.write(files::RING.to_owned(), &saved, Waiting::Ring);
-                    self.saving = self.shared.writes.newest();
+                    self.saving = self.shared.write(files::RING.to_owned(), &saved, Waiting::Ring);
                 }
                 Some(_) => {}
                 None => break,
@@ -61,7 +60,6 @@ impl Node {
     }
 
     fn member_changed(&mut self, node: NodeId, old: Option<MemberState>, new: Option<MemberState>) {
-        self.census_due = true;
         for group in self.groups.values_mut() {
             group.members_changed();
         }

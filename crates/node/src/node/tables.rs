@@ -76,7 +76,7 @@ impl Node {
     pub(super) fn summary_line(&self, now: Now) -> String {
         let alive = self.shared.ring.members().filter(|member| member.state.is_reachable()).count();
         let all = self.shared.ring.members().count();
-        let mut parts = vec![match self.is_ready() {
+        let mut parts = vec![match self.shared.ring.is_joined() || !self.has_seeds {
             true => format!("{alive} of {all} members alive"),
             false => "looking for the ring".to_owned(),
         }];

@@ -1,0 +1,5 @@
+//! One node alone, driven by hand: what it does when services, daemon and operators end things.
+
+mod bench;
+mod ending;
+mod services;
