@@ -17,10 +17,10 @@ pub(crate) mod server;
 mod stage;
 mod story;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::demo::{DemoArgs, Fault};
-use crate::exit::{DETACHED, DONE, Failure};
+use crate::exit::{DETACHED, DONE, Failure, PIPE_GONE};
 use crate::output::Output;
 use cut::Cut;
 use ground::Ground;
@@ -28,22 +28,22 @@ use stage::Stage;
 
 /// Plays it.
 pub(crate) async fn run(args: DemoArgs, output: &mut Output) -> Result<u8, Failure> {
+    let mut interrupts = Interrupts::listen()?;
     let relayed = args.fault == Some(Fault::Partition);
     let ground = Ground::new(args.nodes, relayed)?;
-    greet(&args, &ground, output)?;
     let mut stage = Stage::new(ground, output);
     let played = tokio::select! {
         played = play(&args, &mut stage) => played,
-        interrupted = interruption() => Err(interrupted),
+        interrupted = interrupts.next() => Err(interrupted),
     };
     if let Err(failure) = &played
-        && failure.code != DETACHED
+        && !matches!(failure.code, DETACHED | PIPE_GONE)
     {
         let tails = stage.fleet.log_tails();
         crate::output::write_stderr(&tails.join("\n"));
     }
     let kept = match (&played, args.keep) {
-        (Err(failure), true) => failure.code != DETACHED && !relayed,
+        (Err(failure), true) => !matches!(failure.code, DETACHED | PIPE_GONE) && !relayed,
         (_, keep) => keep,
     };
     if kept {
@@ -52,22 +52,23 @@ pub(crate) async fn run(args: DemoArgs, output: &mut Output) -> Result<u8, Failu
             return played.map(|_| DONE);
         }
         // The ring's packets pass through here, so it lives as long as this process does.
-        interruption().await;
+        interrupts.next().await;
     }
     let cleaned = clean(&mut stage).await;
     let played = played.map(drop);
     match (played, cleaned) {
-        (Err(failure), Err(further)) => {
+        (Err(failure), Err(further)) if !further.text.is_empty() => {
             let text = format!("{}\n{}", failure.text, further.text);
             Err(Failure::with_code(failure.code, text))
         }
-        (Err(failure), Ok(())) | (Ok(()), Err(failure)) => Err(failure),
+        (Err(failure), _) | (Ok(()), Err(failure)) => Err(failure),
         (Ok(()), Ok(())) => Ok(DONE),
     }
 }
 
 /// The play, and what must outlive it.
 async fn play(args: &DemoArgs, stage: &mut Stage<'_>) -> Result<Option<Cut>, Failure> {
+    greet(args, stage)?;
     let mut between = None;
     match args.fault {
         None => story::whole(stage).await?,
@@ -86,15 +87,14 @@ async fn play(args: &DemoArgs, stage: &mut Stage<'_>) -> Result<Option<Cut>, Fai
     Ok(between)
 }
 
-fn greet(args: &DemoArgs, ground: &Ground, output: &mut Output) -> Result<(), Failure> {
+fn greet(args: &DemoArgs, stage: &mut Stage<'_>) -> Result<(), Failure> {
     let end = if args.keep { "stays" } else { "goes away at the end" };
-    output.lines([
-        format!(
-            "Baton demo: {} real daemons on this machine, each standing for a host.",
-            args.nodes
-        ),
-        format!("Everything is in {} and {end}.", ground.dir.display()),
-    ])
+    let (nodes, dir) = (args.nodes, stage.ground.dir.display());
+    let lines = [
+        format!("Baton demo: {nodes} real daemons on this machine, each standing for a host."),
+        format!("Everything is in {dir} and {end}."),
+    ];
+    stage.lines(&lines)
 }
 
 /// Ends all processes and removes the directory.
@@ -114,23 +114,35 @@ async fn clean(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.lines(&lines)
 }
 
-/// Ctrl-C, SIGTERM or a terminal that goes away.
-async fn interruption() -> Failure {
-    let listen = |kind| signal(kind);
-    let (mut interrupt, mut terminate, mut hangup) = match (
-        listen(SignalKind::interrupt()),
-        listen(SignalKind::terminate()),
-        listen(SignalKind::hangup()),
-    ) {
-        (Ok(interrupt), Ok(terminate), Ok(hangup)) => (interrupt, terminate, hangup),
-        _ => return Failure::failed("cannot listen for Ctrl-C"),
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+/// Ctrl-C, SIGTERM, or a terminal that goes away.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Interrupts {
+    /// From now on none of them ends this process by itself.
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            let failed = |cause| Failure::failed(format!("cannot listen for signals: {cause}"));
+            signal(kind).map_err(failed)
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
     }
-    Failure::with_code(DETACHED, "interrupted")
+
+    async fn next(&mut self) -> Failure {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+        Failure::with_code(DETACHED, "interrupted")
+    }
 }
 
 /// The group of the demo's service.

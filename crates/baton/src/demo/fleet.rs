@@ -147,6 +147,9 @@ impl Fleet {
         for node in &self.ground.nodes {
             let text = read_text(node.log());
             let all: Vec<&str> = text.lines().collect();
+            if all.is_empty() {
+                continue;
+            }
             lines.push(format!("--- {} (the last of {} lines)", node.name, all.len()));
             let tail = all.iter().skip(all.len().saturating_sub(TAIL_LINES));
             lines.extend(tail.map(|line| (*line).to_owned()));

@@ -125,13 +125,13 @@ impl Ground {
         format!(
             "[node]\nname = \"{name}\"\ndata_dir = {data_dir}\non_stop = \"stop\"\n\n\
              [ring]\nbind = \"{bind}\"\nadvertise = \"{reached_at}\"\njoin = [{seeds}]\n\
-             profile = \"local\"\n\n\
+             profile = \"local\"\nreconnect_interval = \"1s\"\n\n\
              [control]\nsocket = {socket}\n\n\
              [[service]]\nname = \"web\"\ndepot = {depot}\ntrusted_keys = [{key}]\n\
              runner = \"process\"\nexpect = {expect}\npoll = \"1s\"\n\
              env = {{ PORT = \"{port}\" }}\n\n\
              [service.health]\ninterval = \"200ms\"\ntimeout = \"1s\"\nunhealthy_after = 2\n\n\
-             [service.update]\nstart_timeout = \"20s\"\nmonitor = \"1500ms\"\n",
+             [service.update]\nstart_timeout = \"20s\"\nmonitor = \"2s\"\n",
             data_dir = toml_text(&node.dir.join("data")),
             bind = node.bind,
             reached_at = node.reached_at,

@@ -12,20 +12,22 @@ pub(crate) fn explain(stage: &mut Stage<'_>, stays: bool) -> Result<(), Failure>
     let dir = stage.ground.dir.display().to_string();
     let program = stage.ground.program.display().to_string();
     let port = stage.ground.nodes.first().map_or(0, |node| node.port);
+    // Whichever of the good ones does not run now.
+    let other = if stage.observer.seen().on("2") == 0 { "web/2" } else { "web/1" };
     let script = stage.ground.dir.join("stop");
     let pids: Vec<String> = stage.fleet.pids().values().map(u32::to_string).collect();
     write_script(&script, &stop_script(&dir, &pids))?;
     let mut lines: Vec<String> = [
         "",
         "The ring goes on. To talk to it:",
-        &format!("   export BATON_SOCKET={dir}/n1/sock       # any of the nodes"),
+        &format!("   export BATON_SOCKET={dir}/n1/sock   # any of the nodes"),
         &format!("   export BATON_DEPOT=file://{dir}/depot"),
         &format!("   export BATON_DEPOT_KEY={dir}/depot.key"),
         &format!("   alias baton={program}"),
         "   baton ring members",
         "   baton service list",
         &format!("   baton rollout status {GROUP} --watch"),
-        "   baton depot promote web/2 --channel stable",
+        &format!("   baton depot promote {other} --channel stable"),
         &format!("   curl http://127.0.0.1:{port}/"),
         &format!("Each daemon's log is {dir}/n*/log."),
     ]

@@ -54,12 +54,12 @@ impl Progress {
         status: &GroupStatus,
         seen: &Seen,
     ) -> Result<(), Failure> {
+        let Some(rollout) = &status.rollout else { return Ok(()) };
         if output.is_terminal() {
             let live = self.live.get_or_insert_with(Live::new);
             live.draw(&picture(nodes, status, seen));
             return Ok(());
         }
-        let Some(rollout) = &status.rollout else { return Ok(()) };
         let at = format!("   {:>5.1}s  ", self.began.elapsed().as_secs_f64());
         for line in self.news(rollout) {
             output.lines(wrapped(&line, &at, "                "))?;
@@ -140,10 +140,12 @@ fn step(member: &MemberStatus, rollout: &RolloutStatus, passed: usize) -> Option
     Some(match member.turn.as_str() {
         "offered" => "is offered its turn; nothing is stopped yet".to_owned(),
         "taken" => match from {
+            // A turn of a member that was away: what it runs is no longer the group's.
+            Some(from) if from.release == *to => format!("may go: stops what it has, starts {to}"),
             Some(from) => format!("may go: stops {}, starts {to}", from.release),
             None => format!("may go: starts {to}"),
         },
-        "monitoring" => format!("is healthy on {to}; now it is watched for 1.5 s"),
+        "monitoring" => format!("is healthy on {to}; now it is watched for 2s"),
         "passed" if back => format!("passed on {to}"),
         "passed" => format!("passed on {to} ({passed} of {})", rollout.total),
         "failed" => reason("FAILED"),
@@ -168,7 +170,7 @@ pub(crate) fn wrapped(text: &str, first: &str, next: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = first.to_owned();
     let mut bare = true;
-    for word in text.split_whitespace() {
+    for word in text.split(' ') {
         if !bare && line.chars().count() + 1 + word.chars().count() > COLUMNS {
             lines.push(std::mem::replace(&mut line, next.to_owned()));
             bare = true;
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn text_is_wrapped_between_words() {
-        assert_eq!(wrapped("a  b", "   ✓ ", "     "), ["   ✓ a b"]);
+        assert_eq!(wrapped("a  b", "   ✓ ", "     "), ["   ✓ a  b"]);
         let lines = wrapped(&"word ".repeat(40), " - ", "   ");
         assert!(lines.len() == 3 && lines.iter().all(|line| line.chars().count() <= COLUMNS));
         assert!(lines[0].starts_with(" - word") && lines[1].starts_with("   word"));

@@ -105,7 +105,8 @@ impl<'a> Stage<'a> {
         lines: impl IntoIterator<Item = &'t str>,
     ) -> Result<(), Failure> {
         for line in lines {
-            let inner = " ".repeat(line.len() - line.trim_start().len());
+            let line = line.trim_end();
+            let (inner, line) = line.split_at(line.len() - line.trim_start().len());
             let (first, next) = (format!("   | {inner}"), format!("   |   {inner}"));
             self.output.lines(wrapped(line, &first, &next))?;
         }
@@ -134,7 +135,7 @@ impl<'a> Stage<'a> {
         for fact in &self.facts {
             self.output.lines(wrapped(fact, "   - ", "     "))?;
         }
-        self.output.lines(["".to_owned(), format!("All of it in {seconds:.1} s.")])
+        self.output.lines(["".to_owned(), format!("All of it in {seconds:.1}s.")])
     }
 
     /// Types a command at the node that is asked, and insists on its exit code.
@@ -148,7 +149,18 @@ impl<'a> Stage<'a> {
     /// Shows a command as it is typed.
     pub(crate) fn say_command(&mut self, words: &[&str]) -> Result<(), Failure> {
         self.progress.pause(self.output)?;
-        self.output.line(&format!("   $ baton {}", words.join(" ")))
+        let words = self.typed(words)?.join(" ");
+        self.output.line(&format!("   $ baton {words}"))
+    }
+
+    /// The words as they are typed: at another node than the first one, its socket is named.
+    fn typed(&self, words: &[&str]) -> Result<Vec<String>, Failure> {
+        let mut typed = Vec::new();
+        if self.at != 0 {
+            typed.extend(["--socket".to_owned(), format!("{}/sock", self.asked()?.name)]);
+        }
+        typed.extend(words.iter().map(|word| (*word).to_owned()));
+        Ok(typed)
     }
 
     /// Insists on an exit code.
@@ -171,12 +183,13 @@ impl<'a> Stage<'a> {
         words: &[&str],
     ) -> Result<impl Future<Output = Result<Answered, Failure>> + use<>, Failure> {
         let depot = format!("file://{}", self.ground.dir.join("depot").display());
+        let words = self.typed(words)?;
         let line = words.join(" ");
         let mut command = Command::new(&self.ground.program);
         command
-            .args(words)
+            .args(&words)
             .current_dir(&self.ground.dir)
-            .env("BATON_SOCKET", self.asked()?.socket())
+            .env("BATON_SOCKET", "n1/sock")
             .env("BATON_DEPOT", depot)
             .env("BATON_DEPOT_KEY", "depot.key")
             .stdin(Stdio::null())

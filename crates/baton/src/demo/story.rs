@@ -101,7 +101,7 @@ async fn good_release(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.chapter("A new release, one member at a time")?;
     stage.say(
         "Each member stops the old release only when it is told to, starts the new one, must \
-         become healthy and stay so for 1.5 s. Only then the next one is told.",
+         become healthy and stay so for 2s. Only then the next one is told.",
     )?;
     promote(stage, "2").await?;
     let (status, _) = until_ended(stage, "2").await?;
@@ -118,7 +118,7 @@ async fn good_release(stage: &mut Stage<'_>) -> Result<(), Failure> {
 
 /// A release that fails while it is watched, over one that is good; and the way back.
 pub(crate) async fn bad_release(stage: &mut Stage<'_>, good: &str) -> Result<(), Failure> {
-    stage.chapter("A bad release: it answers at first, and crashes 0.7 s later")?;
+    stage.chapter("A bad release: it answers at first, and crashes 0.7s later")?;
     promote(stage, "3").await?;
     let (status, _) = until_ended(stage, "3").await?;
     let took = stage.elapsed();
@@ -257,10 +257,10 @@ pub(crate) fn with_turn<'a>(rollout: &'a RolloutStatus, turn: &str) -> Vec<&'a s
     members.map(|member| member.name.as_str()).collect()
 }
 
-/// `1.2 s`; below a second with two digits, as that is where the difference is.
+/// `1.2s`; below a second with two digits, as that is where the difference is.
 pub(crate) fn seconds(time: Duration) -> String {
     let seconds = time.as_secs_f64();
-    if seconds < 1.0 { format!("{seconds:.2} s") } else { format!("{seconds:.1} s") }
+    if seconds < 1.0 { format!("{seconds:.2}s") } else { format!("{seconds:.1}s") }
 }
 
 /// Usually well under a second; a busy machine takes longer.
