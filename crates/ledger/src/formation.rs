@@ -84,8 +84,11 @@ impl Ledger {
             LedgerBody::Refuse { lineage, own, formed, durable } => {
                 let (lineage, own, formed, durable) = (*lineage, *own, *formed, *durable);
                 let refusal = Refusal { lineage, own, formed, durable };
-                if message.lineage == Some(lineage) && self.durable.has_refused(lineage) {
-                    // It waits for others to refuse as well: this one did.
+                let waits = message.lineage == Some(lineage);
+                let is_over = self.durable.lineage() != Some(lineage);
+                if waits && is_over && self.durable.has_refused(lineage) {
+                    // It waits for others to refuse as well: this one did, and says so no more by
+                    // itself. Two that both wait must not answer each other's refusals for ever.
                     self.send_refusal(from, lineage);
                 }
                 self.receive_refusal(now, from, message.file, &refusal);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use baton_types::{CommandAction, CommandId};
 use baton_types::policy::{Limit, OnDemote, OnFailure, OnNotReady};
+use baton_types::{CommandAction, CommandId};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 

@@ -167,7 +167,8 @@ impl World {
     #[track_caller]
     pub fn cordon(&mut self, host: usize, node: usize, on: bool) {
         let node = Some(NodeRef::Id(self.hosts[node].id));
-        let request = self.ask(host, if on { Request::Cordon(node) } else { Request::Uncordon(node) });
+        let request =
+            self.ask(host, if on { Request::Cordon(node) } else { Request::Uncordon(node) });
         self.run_until("the cordon", MINUTE, |world| world.reply(request).is_some());
         assert!(matches!(self.reply(request), Some(Reply::Done(_))), "{:?}", self.reply(request));
     }
@@ -259,9 +260,10 @@ impl World {
 
     /// How often that version was started on `host`.
     pub fn starts(&self, version: &str, host: usize) -> usize {
-        let starts = self.launches.iter().filter(|(on, digest)| {
-            *on == host && self.depot.version(digest) == version
-        });
+        let starts = self
+            .launches
+            .iter()
+            .filter(|(on, digest)| *on == host && self.depot.version(digest) == version);
         starts.count()
     }
 

@@ -192,3 +192,33 @@ fn a_founder_that_has_left_the_first_term_leads_no_other_one_without_votes() {
     let view = world.ledger(0).view();
     assert_eq!(view.newest.map(|record| record.term), Some(view.term));
 }
+
+#[test]
+fn two_that_refuse_the_same_lineage_do_not_answer_each_other_for_ever() {
+    let mut world = World::new(3, 5, 5);
+    world.faults.write_max = 40;
+    (0..5).for_each(|host| world.boot(host));
+    let has_accepted = |world: &World, host: usize| matches!(&world.hosts[host].disk, Disk::Holds(f) if f.formation.accepted.is_some());
+    for _ in 0..20_000 {
+        if has_accepted(&world, 1) && has_accepted(&world, 2) {
+            break;
+        }
+        world.run(ms(1));
+    }
+    // Two acceptors are left of five: both refuse, neither can go on.
+    for host in [0, 3, 4] {
+        world.crash(host);
+    }
+    // Each message comes twice, which multiplies whatever is answered without need.
+    world.faults.duplication = 1_000;
+    let before: usize = world.sent.values().sum();
+    for _ in 0..3_000 {
+        world.run(ms(10));
+        let sent = world.sent.values().sum::<usize>() - before;
+        assert!(sent < 2_000, "{sent} messages: {:?}", world.sent);
+    }
+    for host in 1..3 {
+        let Disk::Holds(file) = world.hosts[host].disk.clone() else { panic!("a file") };
+        assert!(!file.formation.refused.is_empty(), "{}", world.picture());
+    }
+}

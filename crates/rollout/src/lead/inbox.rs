@@ -105,8 +105,11 @@ impl Lead {
                     && !must_withdraw(draft, rollout, view, turn, &self.lasting)
                     && budget::blocker(draft, rollout, view, node).is_none()
             }
-            // Not begun, or it would not claim: the new id replaces the old one.
-            TurnState::Taken => turn.claim != Some(claim),
+            // Not begun, or it would not claim: the new id replaces the old one. Members may have
+            // fallen ill since then, so the budget is asked as for the first claim.
+            TurnState::Taken => {
+                turn.claim != Some(claim) && budget::blocker(draft, rollout, view, node).is_none()
+            }
             _ => false,
         };
         if !may_take {

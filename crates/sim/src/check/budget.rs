@@ -87,6 +87,7 @@ impl BudgetCheck {
         // One that has only just come up counted as ill when its turn was taken, and an ill one
         // loses nothing: then only members in turn are in its way.
         let known_well = stop.well_since + NEWS_TAKES <= stop.at;
+        let open: BTreeSet<NodeId> = state.map(in_turn).unwrap_or_default();
         let unwell: Vec<NodeId> = others
             .iter()
             .filter(|other| !excused.contains(&other.node))
@@ -94,7 +95,10 @@ impl BudgetCheck {
                 other.unwell_since.is_some_and(|since| {
                     let by_turn =
                         self.disrupted.get(&other.node).is_some_and(|stopped| since <= *stopped);
-                    by_turn || (known_well && self.long_ago(stop.at, other.node, since))
+                    match known_well {
+                        true => by_turn || self.long_ago(stop.at, other.node, since),
+                        false => by_turn && open.contains(&other.node),
+                    }
                 })
             })
             .map(|other| other.node)
@@ -110,6 +114,12 @@ impl BudgetCheck {
         let since = self.counted_since.get(&node).copied().unwrap_or(0).max(since);
         since + NEWS_TAKES <= now
     }
+}
+
+/// Members whose turn is open.
+fn in_turn(state: &GroupState) -> BTreeSet<NodeId> {
+    let rollouts = state.rollout.iter();
+    rollouts.flat_map(|rollout| rollout.open_turns()).map(|turn| turn.node).collect()
 }
 
 /// Members that no budget counts.

@@ -116,5 +116,7 @@ fn s48_one_of_three_back_after_a_power_loss_runs_its_release_and_no_more() {
     for host in world.all() {
         world.start(host);
     }
-    world.run_until("an end", MINUTE * 10, |world| world.rollout_ended() || world.is("2", State::Paused));
+    world.run_until("an end", MINUTE * 10, |world| {
+        world.rollout_ended() || world.is("2", State::Paused)
+    });
 }

@@ -106,9 +106,8 @@ fn s41_two_starts_at_once_never_run_both() {
     let three = world.type_at(hosts[1], CommandAction::Start { version: version("3") });
     let answers = [world.answer_to(two), world.answer_to(three)];
     assert!(answers.iter().any(|answer| answer.result == CommandResult::Done), "{answers:?}");
-    world.run_until("an end", MINUTE * 10, |world| {
-        world.rollout_ended() && world.baseline() != "1"
-    });
+    world
+        .run_until("an end", MINUTE * 10, |world| world.rollout_ended() && world.baseline() != "1");
     let winner = world.baseline();
     assert_eq!(world.run(&winner), 5);
     let other = if winner == "2" { "3" } else { "2" };

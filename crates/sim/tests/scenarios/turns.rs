@@ -55,7 +55,8 @@ fn s03_a_release_that_dies_while_it_is_watched_stops_at_the_first_member() {
 
 #[test]
 fn s08_and_s10_a_failed_update_goes_back_and_its_release_stays_rejected() {
-    let mut world = five_with(|setup| setup.update.on_failure = OnFailure::Rollback, Behaviour::healthy());
+    let mut world =
+        five_with(|setup| setup.update.on_failure = OnFailure::Rollback, Behaviour::healthy());
     let order: Vec<usize> = world.all().filter(|host| Some(*host) != world.leader()).collect();
     world.depot.publish("2", Behaviour::healthy());
     world.depot.publish_on("2", order[2], Behaviour::never_healthy());
@@ -76,7 +77,11 @@ fn s08_and_s10_a_failed_update_goes_back_and_its_release_stays_rejected() {
     let follower = world.follower();
     let pending = world.status(follower).pending.expect("a pending target");
     assert_eq!(pending.release, "app/2");
-    assert!(pending.reason.contains("retry") || pending.reason.contains("start"), "{}", pending.reason);
+    assert!(
+        pending.reason.contains("retry") || pending.reason.contains("start"),
+        "{}",
+        pending.reason
+    );
     world.depot.publish("2", Behaviour::healthy());
     world.must(follower, CommandAction::Retry);
     world.run_until_is("2", State::Completed);
@@ -158,4 +163,35 @@ fn s34_a_hook_that_hangs_is_killed_and_the_old_release_serves() {
     world.promote("2", Behaviour::healthy());
     world.run_until_is("2", State::Paused);
     assert_eq!((world.down(), world.run("1"), world.touched("2").len()), (0, 5, 0));
+}
+
+#[test]
+fn a_claim_after_a_restart_asks_the_budget_again() {
+    let tolerant = |setup: &mut baton_sim::Setup| {
+        setup.update.max_failures = baton_types::policy::Limit::Count(2);
+    };
+    let mut world = five_with(tolerant, Behaviour::healthy());
+    let order: Vec<usize> = world.all().filter(|host| Some(*host) != world.leader()).collect();
+    world.depot.publish("2", Behaviour::healthy());
+    world.depot.publish_on("2", order[0], Behaviour::never_healthy());
+    world.depot.promote("2", false);
+    world.run_until("a failure that is let pass", seconds(120), |world| {
+        world.turn(order[0]) == Some(Turn::Failed)
+    });
+    while world.turn(order[1]) != Some(Turn::Taken) {
+        world.pass(std::time::Duration::from_micros(50));
+        assert!(world.now() < seconds(300), "{}", world.story());
+    }
+    // It has its turn and has not yet heard of it.
+    world.kill_daemon(order[1]);
+    assert_eq!((world.running(order[1]).as_str(), world.serves(order[0])), ("1", false));
+    let follower =
+        world.all().find(|host| Some(*host) != world.leader() && !order[..2].contains(host));
+    // From here on the member that failed counts again.
+    world.must(follower.expect("one"), CommandAction::Retry);
+    world.start(order[1]);
+    for _ in 0..30 {
+        world.pass(seconds(1));
+        assert!(world.serves(order[1]) || world.serves(order[0]), "{}", world.story());
+    }
 }
