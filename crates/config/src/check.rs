@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 
 use baton_types::limits::NODE_MAX_SERVICES;
 use baton_types::manifest::HealthTiming;
-use baton_types::{GroupName, Limit, Policy};
+use baton_types::{GroupName, Limit, Policy, exact_duration};
 
 use crate::document::Place;
 use crate::policy::{Phase, PolicyDraft};
 use crate::section::Setting;
 use crate::service::{HealthDraft, ServiceFound, Surroundings};
-use crate::value::spell;
 
 /// The checks over all services of the node.
 pub(crate) fn across_services(found: &[ServiceFound<'_>]) {
@@ -83,14 +82,14 @@ impl PolicyDraft<'_> {
         let message = format!(
             "found monitor = \"{}\", but the health check needs \"{}\" to fail (interval × \
              unhealthy_after + timeout); a member that falls ill would count as passed",
-            spell(monitor),
-            spell(needed)
+            exact_duration(monitor),
+            exact_duration(needed)
         );
         self.warn(&spots, message);
     }
 
     fn check_times(&self) {
-        let show = spell;
+        let show = exact_duration;
         let needed = self.start_timeout.value.saturating_add(self.monitor.value);
         let turn = self.turn_timeout.value;
         if turn < needed {

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use baton_types::exact_duration;
 use baton_types::timing::{Profile, RingTiming};
 
 use crate::limits::{
@@ -98,8 +99,8 @@ fn read_timing(section: &mut Section<'_>, profile: Profile) -> RingTiming {
         let message = format!(
             "found reap_after = \"{}\" below replace_dead_after = \"{}\"; a dead voter would be \
              forgotten before it is replaced",
-            value::spell(reap_after.value),
-            value::spell(replace_dead_after.value)
+            exact_duration(reap_after.value),
+            exact_duration(replace_dead_after.value)
         );
         section.document.warn(place, message);
     }
@@ -161,8 +162,8 @@ impl Order<'_, '_> {
         };
         let message = format!(
             "found {short_key} = \"{}\" with {long_key} = \"{}\"; {wanted}",
-            value::spell(short.value),
-            value::spell(long.value)
+            exact_duration(short.value),
+            exact_duration(long.value)
         );
         self.section.document.fault(place, message);
     }
@@ -184,8 +185,8 @@ impl Order<'_, '_> {
         let place = if found.is_given() { &found.place } else { &self.probe_period.place };
         let message = format!(
             "found {key} = \"{}\" {side} probe_period = \"{}\"; {effect}",
-            value::spell(found.value),
-            value::spell(self.probe_period.value)
+            exact_duration(found.value),
+            exact_duration(self.probe_period.value)
         );
         self.section.document.warn(place, message);
     }

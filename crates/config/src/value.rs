@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use baton_types::Limit;
 use baton_types::duration::{DurationError, parse_duration};
+use baton_types::{Limit, exact_duration};
 use toml::de::DeValue;
 
 use crate::limits::{DURATION_MAX, HOST_NAME_MAX_BYTES, PATH_MAX_BYTES};
@@ -39,7 +39,7 @@ where
 
 /// A duration from `min` to [`DURATION_MAX`].
 pub(crate) fn duration(value: &DeValue<'_>, min: Duration) -> Result<Duration, String> {
-    let wanted = || format!("a duration from \"{}\" to \"720h\" (30 days)", spell(min));
+    let wanted = || format!("a duration from \"{}\" to \"720h\" (30 days)", exact_duration(min));
     let text = string(value, &wanted())?;
     match parse_duration(text) {
         Ok(found) if found >= min && found <= DURATION_MAX => Ok(found),
@@ -122,18 +122,6 @@ pub(crate) fn mismatch(value: &DeValue<'_>, wanted: &str) -> String {
     format!("found {}; {wanted} is allowed", describe(value))
 }
 
-/// A duration as a file would have it: exact, one number and one unit.
-pub(crate) fn spell(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    let unit = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
-        .into_iter()
-        .find(|(_, unit)| millis.is_multiple_of(*unit) && (millis > 0 || *unit == 1_000));
-    match unit {
-        Some((name, unit)) => format!("{}{name}", millis / unit),
-        None => format!("{millis}ms"),
-    }
-}
-
 /// The value in a few words.
 fn describe(value: &DeValue<'_>) -> String {
     match value {
@@ -174,16 +162,3 @@ fn is_host_name(host: &str) -> bool {
 
 /// Enough to recognise a wrong value, however long it is.
 const SHOWN_MAX_CHARS: usize = 40;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_spelled_as_a_file_would_have_them() {
-        for text in ["0s", "1ms", "1200ms", "90s", "5m", "72h", "183s"] {
-            let duration = parse_duration(text).expect("a duration");
-            assert_eq!(spell(duration), text);
-        }
-    }
-}

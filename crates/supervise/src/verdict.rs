@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_types::manifest::{EXIT_NOT_YET, EXIT_REBOOT, HookKind};
 use baton_types::member::Health;
-use baton_types::{Text, format_duration};
+use baton_types::{Text, exact_duration};
 
 use crate::messages::{CheckResult, ExitKind, HookEnd, HookResult};
 
@@ -34,7 +34,7 @@ pub fn hook(kind: HookKind, timeout: Duration, result: &HookResult) -> HookOutco
         (HookEnd::Exited(ExitKind::Code(EXIT_REBOOT)), HookKind::Install) => HookOutcome::Reboot,
         (HookEnd::Exited(how), _) => HookOutcome::Failed(said(exit_words(how))),
         (HookEnd::TimedOut, _) => {
-            let timeout = format_duration(timeout);
+            let timeout = exact_duration(timeout);
             HookOutcome::Failed(said(format!("did not end within {timeout}")))
         }
         (HookEnd::Cancelled, _) => HookOutcome::Failed(said("was cancelled".to_owned())),
@@ -88,7 +88,7 @@ pub fn tcp(result: Result<(), &Text>) -> CheckResult {
 
 /// A health check that was stopped at its timeout.
 pub fn no_answer(timeout: Duration) -> CheckResult {
-    let text = Text::new(&format!("did not answer within {}", format_duration(timeout)));
+    let text = Text::new(&format!("did not answer within {}", exact_duration(timeout)));
     CheckResult { health: Health::Critical, text }
 }
 

@@ -96,9 +96,33 @@ const EXPECTED: &str = "a whole number and a unit (ms, s, m, h), for example \"3
 /// Enough of a wrong text to recognise it, however long it is.
 const SHOWN_MAX_CHARS: usize = 40;
 
+/// Writes a duration exactly, as a configuration would: the largest unit that divides it, so
+/// "90s" and not "1m 30s". For times that somebody has set; times that go by are better read in
+/// [`format_duration`].
+pub fn exact_duration(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let unit = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
+        .into_iter()
+        .find(|(_, unit)| millis.is_multiple_of(*unit) && (millis > 0 || *unit == 1_000));
+    match unit {
+        Some((name, unit)) => format!("{}{name}", millis / unit),
+        None => format!("{millis}ms"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_set_is_written_as_it_was_set() {
+        for (millis, text) in
+            [(0, "0s"), (1_500, "1500ms"), (2_000, "2s"), (90_000, "90s"), (120_000, "2m")]
+        {
+            assert_eq!(exact_duration(Duration::from_millis(millis)), text);
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)));
+        }
+    }
 
     #[test]
     fn integer_and_unit_pass() {

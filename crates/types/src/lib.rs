@@ -22,7 +22,7 @@ pub mod time;
 pub mod timing;
 
 pub use command::{Command, CommandAction, CommandAnswer, CommandResult};
-pub use duration::{DurationError, format_duration, parse_duration};
+pub use duration::{DurationError, exact_duration, format_duration, parse_duration};
 pub use facts::{FactKey, FactKeyError};
 pub use ids::{
     BootNonce, ClaimId, CommandId, FileId, Incarnation, LineageId, NodeId, RolloutId, Term,

@@ -139,7 +139,7 @@ impl Lead {
             let last = self.last_words(node, view);
             let Some(rollout) = draft.rollout.as_deref_mut() else { return };
             let Some(turn) = rollout.turn_mut(node) else { continue };
-            let took = baton_types::format_duration(timeout);
+            let took = baton_types::exact_duration(timeout);
             turn.reason = Text::new(&format!("not done within {took}{last}"));
             let state = if withdrawn { TurnState::Skipped } else { TurnState::Failed };
             // Nobody knows whether it acted on its *go*.
@@ -184,7 +184,7 @@ impl Lead {
             return;
         }
         let blocker = wait::rollout_waits_for(self, now, draft, view, rollout);
-        let took = baton_types::format_duration(timeout);
+        let took = baton_types::exact_duration(timeout);
         if let Some(rollout) = draft.rollout.as_deref_mut() {
             rollout.pause_by_fault(&format!("{what} within {took}: {blocker}"));
         }

@@ -2,7 +2,7 @@
 
 use baton_types::member::Prepared;
 use baton_types::policy::Approve;
-use baton_types::{Moment, Now, format_duration};
+use baton_types::{Moment, Now, exact_duration, format_duration};
 
 use crate::rollout::{Rollout, RolloutState, Turn, TurnState};
 use crate::rules::{budget, order, start};
@@ -113,7 +113,7 @@ fn wave_waits_for(view: &View, rollout: &Rollout) -> String {
             format!("wave {wave} has ended, but {} {}", member.name, member.complaint())
         }
         None => {
-            let soak = format_duration(rollout.policy().wave_soak);
+            let soak = exact_duration(rollout.policy().wave_soak);
             format!("wave {wave} has ended and must stay healthy for {soak}")
         }
     }
@@ -140,7 +140,7 @@ pub(super) fn turn_waits_for(
     if turn.state == TurnState::Monitoring {
         let since = lead.notes.since(Note::Monitoring(rollout.id, phase, node, attempt));
         let healthy = since.map_or_else(String::new, |at| {
-            let of = format_duration(rollout.policy().monitor);
+            let of = exact_duration(rollout.policy().monitor);
             format!(", healthy for {} of {of}", format_duration(now.moment.since(at)))
         });
         return format!("{name}: monitoring{healthy}{away}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use baton_types::limits::TURN_MAX_BOOTS;
 use baton_types::manifest::HookKind;
 use baton_types::policy::OnNotReady;
-use baton_types::{ClaimId, Moment, Now, Text, format_duration};
+use baton_types::{ClaimId, Moment, Now, Text, exact_duration};
 use baton_wire::TurnOutcome;
 use rand::RngExt as _;
 
@@ -217,7 +217,7 @@ impl Member {
             self.doing = Doing::Pausing((now.moment + READY_INTERVAL).min(deadline));
             return self.say_progress(now);
         }
-        let reason = format!("not ready within {}: {}", format_duration(timeout), self.note);
+        let reason = format!("not ready within {}: {}", exact_duration(timeout), self.note);
         match policy {
             OnNotReady::Fail => self.end(now, TurnOutcome::Failed, &reason),
             OnNotReady::Skip => self.end(now, TurnOutcome::Skipped, &reason),
@@ -313,7 +313,7 @@ impl Member {
         let Some(turn) = &self.file.turn else { return };
         match turn.stage {
             Stage::Started => {
-                let took = format_duration(turn.terms.start_timeout);
+                let took = exact_duration(turn.terms.start_timeout);
                 let reason = format!("not healthy within {took}: {}", self.note);
                 self.end(now, TurnOutcome::Failed, reason.trim_end_matches(": "));
             }
