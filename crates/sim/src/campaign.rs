@@ -188,7 +188,7 @@ impl World {
         }
         let state = &truth.state;
         if let Some(rollout) = &state.rollout {
-            if !(rollout.state.is_paused() && !rollout.reason.is_empty()) {
+            if !rollout.state.is_paused() || rollout.reason.is_empty() {
                 let what =
                     format!("rollout {:?} is {}: {}", rollout.id, rollout.state, rollout.reason);
                 return Some((PROGRESS, what));

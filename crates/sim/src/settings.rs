@@ -43,7 +43,7 @@ impl Setup {
             strategy: Strategy::Rolling,
             update: short_policy(),
             rollback: short_policy(),
-            through_codec: seed % 20 == 0,
+            through_codec: seed.is_multiple_of(20),
             trace_lines: 40,
         }
     }

@@ -9,7 +9,7 @@ use baton_types::{CommandAction, CommandResult, Version};
 use crate::{five, five_with, seconds};
 
 fn version(text: &str) -> Option<Version> {
-    Some(Version::new(text).expect("a version"))
+    Version::new(text).ok()
 }
 
 #[test]
