@@ -29,6 +29,11 @@ pub fn programs_exist(test: &str, programs: &[&str]) -> bool {
     lacking.is_empty() || leave_out(test, &lacking.join(", "))
 }
 
+/// The same for tests that need root and nothing else.
+pub fn is_root(test: &str) -> bool {
+    rustix::process::geteuid().is_root() || leave_out(test, "root")
+}
+
 fn leave_out(test: &str, lacking: &str) -> bool {
     let required = std::env::var("BATON_REQUIRE_FLEET").is_ok_and(|value| value == "1");
     assert!(!required, "{test} needs {lacking}, and BATON_REQUIRE_FLEET=1 says it must run");

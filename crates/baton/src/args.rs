@@ -110,7 +110,7 @@ pub(crate) enum RingCommand {
         /// Name or id
         node: String,
     },
-    /// Make a ring key; copy the file to every node and name it as [ring] key_file
+    /// Make a ring key; copy the file to every node and name it as `key_file` under `ring`
     Keygen {
         /// The file to make; never overwritten
         #[arg(long, value_name = "FILE")]

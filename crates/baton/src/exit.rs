@@ -3,6 +3,8 @@
 //! Invariant: every failure says in its first line what was found, and a failure whose outcome is
 //! unknown never looks like one that changed nothing.
 
+use std::os::unix::fs::FileTypeExt;
+
 use baton_daemon::api::ErrorKind;
 use baton_daemon::client::ClientError;
 use baton_depot::DepotError;
@@ -69,6 +71,13 @@ impl From<ClientError> for Failure {
                     let text = format!(
                         "permission denied on the control socket {shown}\nonly root and members \
                          of its group (`baton`) may use it"
+                    );
+                    return Self::with_code(NO_DAEMON, text);
+                }
+                if std::fs::metadata(socket).is_ok_and(|found| !found.file_type().is_socket()) {
+                    let text = format!(
+                        "no daemon answers on {shown}: it is no socket\n--socket PATH or \
+                         BATON_SOCKET name the daemon's control socket"
                     );
                     return Self::with_code(NO_DAEMON, text);
                 }

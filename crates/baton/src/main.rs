@@ -77,7 +77,10 @@ fn carry_out(cli: Cli, output: &mut Output) -> Result<u8, Failure> {
 /// Runs the daemon until it is told to stop.
 fn daemon(config: &Path) -> Result<u8, Failure> {
     let runtime = started(Builder::new_multi_thread().worker_threads(DAEMON_WORKERS))?;
-    match runtime.block_on(baton_daemon::run(config)) {
+    let ended = runtime.block_on(baton_daemon::run(config));
+    // A download from a slow depot is not waited for: the next start fetches it again.
+    runtime.shutdown_background();
+    match ended {
         Ok(()) => Ok(DONE),
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(FAILED);

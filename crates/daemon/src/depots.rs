@@ -3,7 +3,7 @@
 //! Invariant: each service's own trusted keys hold, read anew for each piece of work; the sequence
 //! of a depot's index never falls, over restarts too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_depot::{Depot, DepotError, DepotUrl, IndexFloor, ReleaseStore, TrustedKeys};
@@ -23,6 +23,9 @@ pub(crate) struct Depots {
     files: Arc<DurableFiles>,
     /// By the depot's URL.
     floors: Arc<Mutex<BTreeMap<String, IndexFloor>>>,
+    /// What must stay in the store now: also what is asked for after the node last said so. The
+    /// removal of old releases runs beside fetches, and what it was told may be old by then.
+    kept: Arc<Mutex<BTreeSet<Digest>>>,
     done: UnboundedSender<Event>,
 }
 
@@ -46,7 +49,13 @@ impl Depots {
                 BTreeMap::new()
             }
         };
-        Self { store: Arc::new(store), files, floors: Arc::new(Mutex::new(floors)), done }
+        Self {
+            store: Arc::new(store),
+            files,
+            floors: Arc::new(Mutex::new(floors)),
+            kept: Arc::default(),
+            done,
+        }
     }
 
     /// The store.
@@ -58,6 +67,7 @@ impl Depots {
     pub(crate) fn fetch(&self, settings: &ServiceSettings, depot: String, release: Release) {
         let (this, group, keys) =
             (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
+        self.kept().insert(release.digest);
         self.work(move || {
             let result = (|| -> Result<Box<Manifest>, DepotFault> {
                 let url: DepotUrl = parse(&depot)?;
@@ -72,6 +82,7 @@ impl Depots {
     /// Unpacks a fetched release.
     pub(crate) fn unpack(&self, group: GroupName, release: Release) {
         let this = self.clone();
+        self.kept().insert(release.digest);
         self.work(move || {
             let result = this.store.unpack(&release.digest).map(drop).map_err(fault);
             Event::Unpacked { group, release, result }
@@ -110,8 +121,13 @@ impl Depots {
 
     /// Removes releases that no service needs any more.
     pub(crate) fn keep(&self, keep: Vec<Digest>) {
-        let store = Arc::clone(&self.store);
-        tokio::task::spawn_blocking(move || match store.collect(&keep) {
+        *self.kept() = keep.into_iter().collect();
+        let (store, kept) = (Arc::clone(&self.store), Arc::clone(&self.kept));
+        let is_kept = move |digest: &str| {
+            let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter().any(|kept| kept.to_string().starts_with(digest))
+        };
+        tokio::task::spawn_blocking(move || match store.collect(&is_kept) {
             Ok(removed) if removed.is_empty() => {}
             Ok(removed) => tracing::debug!("removed old releases: {}", removed.join(", ")),
             Err(cause) => tracing::warn!("old releases: {}", describe(&cause)),
@@ -155,6 +171,10 @@ impl Depots {
             entries: entries.collect(),
             releases,
         })
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeSet<Digest>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn floors(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, IndexFloor>> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 
 use baton_node::{Event, FoundFile};
 use baton_platform::{DurableError, DurableFiles};
-use baton_types::Text;
+use baton_types::{GroupName, Text};
 
 /// Hands writes to the thread.
 #[derive(Debug)]
@@ -78,11 +78,16 @@ fn names(dir: &Path) -> Vec<String> {
         .filter_map(Result::ok)
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name == "ring" || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
-        .filter(|name| !name.contains(".damaged-") && !name.ends_with(".tmp"))
+        .filter(|name| name == "ring" || is_of_a_group(name))
         .collect();
     names.sort_unstable();
     names
+}
+
+/// A file that was moved aside, or is being written, has one more part than a group's name has.
+fn is_of_a_group(name: &str) -> bool {
+    let group = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+    group.is_some_and(|group| group.parse::<GroupName>().is_ok())
 }
 
 /// An error with its causes, on one line.
@@ -108,3 +113,29 @@ const FORMAT: u16 = 1;
 
 /// The largest file is a ledger's: one record and what was heard of the peers.
 const FILE_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_group_is_written_and_found_again() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let data = dir.path().join("data");
+        let names = ["ring", "turn.a.new", "ledger.a.tmp", "service.a.damaged-1", "turn.a-1.b_2"];
+        let files = DurableFiles::open(&data).expect("opened");
+        for name in names {
+            files.write(name, FORMAT, name.as_bytes()).expect("written");
+        }
+        drop(files);
+        for stray in ["turn.a.b.damaged-1", "node-id", "depots", "turn.a.b.new", "turn."] {
+            std::fs::write(data.join(stray), b"stray").expect("written");
+        }
+        let files = DurableFiles::open(&data).expect("opened again");
+        let found = read_all(&files).expect("read");
+        assert_eq!(found.len(), names.len(), "{found:?}");
+        for name in names {
+            assert_eq!(found[name], FoundFile::Content(name.as_bytes().to_vec()));
+        }
+    }
+}

@@ -21,6 +21,11 @@ pub(crate) fn keep(data_dir: &Path, group: &GroupName, toml: &str) -> std::io::R
     std::fs::File::open(&folder)?.sync_all()
 }
 
+/// Whether the service was loaded at run time.
+pub(crate) fn is_kept(data_dir: &Path, group: &GroupName) -> bool {
+    folder(data_dir).join(format!("{group}.toml")).is_file()
+}
+
 /// Forgets it; one that came from the configuration is not here.
 pub(crate) fn forget(data_dir: &Path, group: &GroupName) -> std::io::Result<()> {
     match std::fs::remove_file(folder(data_dir).join(format!("{group}.toml"))) {

@@ -3,7 +3,7 @@
 //! Invariant: the node hears of a program's launch before it hears of its end, and every hook,
 //! check and halt is answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,9 @@ pub(crate) struct Programs {
     /// Hooks that can be cancelled.
     hooks: BTreeMap<(GroupName, u64), oneshot::Sender<()>>,
     releases: BTreeMap<GroupName, String>,
+    /// Halts under way. A second one for the same launch could outlive the first, and would then
+    /// end the launch that followed.
+    halting: BTreeSet<(GroupName, u64)>,
 }
 
 impl Programs {
@@ -58,6 +61,7 @@ impl Programs {
             early: BTreeMap::new(),
             hooks: BTreeMap::new(),
             releases: BTreeMap::new(),
+            halting: BTreeSet::new(),
         }
     }
 
@@ -98,6 +102,9 @@ impl Programs {
 
     /// To be told of every event before the node is: keeps launch and end in order.
     pub(crate) fn announce(&mut self, event: &Event) -> Option<Event> {
+        if let Event::Halted { group, run } = event {
+            self.halting.remove(&(group.clone(), *run));
+        }
         let Event::Launched { group, pid, .. } = event else { return None };
         self.announced.insert(group.clone(), *pid);
         match self.early.remove(group) {
@@ -132,7 +139,17 @@ impl Programs {
     }
 
     /// Stops a program and everything that it started.
-    pub(crate) fn halt(&self, group: GroupName, run: u64, signal: StopSignal, timeout: Duration) {
+    pub(crate) fn halt(
+        &mut self,
+        group: GroupName,
+        run: u64,
+        signal: StopSignal,
+        timeout: Duration,
+    ) {
+        if !self.halting.insert((group.clone(), run)) {
+            // The one under way kills after its timeout, and tries until it is done.
+            return;
+        }
         let (runner, done) = (Arc::clone(&self.runner), self.done.clone());
         tokio::spawn(async move {
             loop {
@@ -331,6 +348,11 @@ fn make_state_dir(dir: &Path, run_as: Option<&str>) -> Result<(), String> {
     let failed = |cause: std::io::Error| format!("state folder {}: {cause}", dir.display());
     let fresh = !dir.is_dir();
     std::fs::create_dir_all(dir).map_err(failed)?;
+    if fresh {
+        // What a service keeps is its own; the folder is passed through by nobody else.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o750);
+        std::fs::set_permissions(dir, mode).map_err(failed)?;
+    }
     let Some(name) = run_as else { return Ok(()) };
     let user = baton_platform::user::lookup(name).map_err(|cause| describe(&cause))?;
     let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(dir).map_err(failed)?);
@@ -353,3 +375,32 @@ const STARTING: Duration = Duration::from_millis(20);
 
 /// A process that SIGKILL does not end hangs in the kernel; that may take minutes.
 const UNKILLABLE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_platform::RunnerSettings;
+
+    #[tokio::test]
+    async fn one_stop_of_a_launch_is_under_way_at_a_time() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (events, _events) = tokio::sync::mpsc::channel(1);
+        let settings = RunnerSettings::new(dir.path().join("run"), dir.path().join("log"));
+        let runner = Arc::new(Runner::new(settings, events).expect("a runner"));
+        let store = Arc::new(ReleaseStore::open(&dir.path().join("releases")).expect("a store"));
+        let (done, mut answers) = tokio::sync::mpsc::unbounded_channel();
+        let name = NodeName::new("n1").expect("a name");
+        let mut programs = Programs::new(runner, store, name, dir.path(), done, BTreeMap::new());
+        let group: GroupName = "a.main".parse().expect("a group");
+        for round in 0..2 {
+            for signal in [StopSignal::Term, StopSignal::Kill] {
+                programs.halt(group.clone(), 1, signal, Duration::ZERO);
+            }
+            let answer = answers.recv().await.expect("an answer");
+            assert!(matches!(answer, Event::Halted { run: 1, .. }), "round {round}: {answer:?}");
+            assert_eq!(programs.announce(&answer).map(|_| ()), None);
+        }
+        drop(programs);
+        assert!(answers.recv().await.is_none(), "each pair was answered once");
+    }
+}

@@ -101,15 +101,6 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
     }
     let services = all_services(&settings);
     let running = adoption.running.iter().map(|ran| (ran.group.clone(), ran.pid)).collect();
-    let mut adopted = BTreeMap::new();
-    for ran in &adoption.running {
-        match Digest::from_hex(&ran.release) {
-            Some(digest) => {
-                adopted.insert(ran.group.clone(), Adopted { pid: ran.pid, digest });
-            }
-            None => tracing::warn!("{}: process {} runs no known release", ran.group, ran.pid),
-        }
-    }
 
     let (packets_tx, packets) = mpsc::channel(PACKETS);
     let (done_tx, done) = mpsc::unbounded_channel();
@@ -120,6 +111,19 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
         tracing::warn!("{warning}");
     }
     let (manifests, unpacked) = known_releases(&depots, &data_dir);
+    let mut adopted = BTreeMap::new();
+    for ran in &adoption.running {
+        if !services.iter().any(|service| service.name == ran.group) {
+            tracing::warn!(
+                "{}: process {} runs on, but no such service is configured any more: it is not \
+                 watched, and whoever does not want it ends it by hand",
+                ran.group,
+                ran.pid
+            );
+        }
+        let digest = release_of(&ran.release, &manifests);
+        adopted.insert(ran.group.clone(), Adopted { pid: ran.pid, digest });
+    }
 
     let nonce = BootNonce::from_random(rand::random());
     let max_packet = settings.ring.timing.max_packet;
@@ -259,6 +263,16 @@ fn machine_boot() -> Result<String, RunError> {
 fn reboot_command() -> Option<Vec<String>> {
     let command = std::env::var(REBOOT_COMMAND).ok()?;
     Some(command.split_whitespace().map(ToOwned::to_owned).collect())
+}
+
+/// What an adopted program runs: by its run record, or, where that was lost, by what the program
+/// itself was told. Zeros, which no archive has, for what cannot be known any more: the node ends
+/// such a program before it starts another.
+fn release_of(text: &str, manifests: &Manifests) -> Digest {
+    let by_name = || manifests.iter().find(|(_, manifest)| manifest.id.to_string() == text);
+    Digest::from_hex(text)
+        .or_else(|| by_name().map(|(digest, _)| *digest))
+        .unwrap_or(Digest([0; 32]))
 }
 
 /// Manifests and folders of the releases that are on this machine.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use baton_config::Settings;
+use baton_node::request::no_such_service;
 use baton_node::{Effect, Event, Node, Reply, Request, Why};
 use baton_platform::{Notifier, Runner, RunnerEvent, now};
 use baton_types::GroupName;
@@ -95,7 +96,7 @@ impl Shell {
                     self.notifier.stopping();
                     Some(Event::Goodbye { stop_services: stop.stop_services })
                 }
-                _ = sources.hangup.recv() => self.reload_settings().await,
+                _ = sources.hangup.recv() => self.reload_settings(&sources.done_tx).await,
                 _ = beat.tick() => {
                     self.notifier.watchdog();
                     None
@@ -156,7 +157,7 @@ impl Shell {
                         Ok(lines) => logs_reply(lines),
                         Err(cause) => refused(Why::State, format!("log of {group}: {cause}")),
                     },
-                    false => refused(Why::Unknown, format!("no service {group} on this node")),
+                    false => refused(Why::Unknown, no_such_service(&group, self.services.keys())),
                 };
                 // Whoever asked may have gone.
                 asked.reply.send(reply).ok();
@@ -214,11 +215,14 @@ impl Shell {
         });
     }
 
-    async fn reload_settings(&mut self) -> Option<Event> {
+    async fn reload_settings(&mut self, done: &mpsc::UnboundedSender<Event>) -> Option<Event> {
         self.notifier.reloading();
         let services = self.reload.again(&mut self.settings, &self.net).await;
         self.notifier.ready();
-        let services = services?;
+        let mut services = services?;
+        // As at a start: what was loaded at run time holds until it is unloaded.
+        services.retain(|service| !loaded::is_kept(&self.settings.node.data_dir, &service.name));
+        self.resolve_seeds(done);
         for settings in &services {
             self.services.insert(settings.name.clone(), settings.clone());
         }
@@ -234,12 +238,7 @@ impl Shell {
                     self.net.send(to, messages, stream).await;
                 }
                 Effect::Write { write, file, content } => self.disk.write(write, file, content),
-                Effect::ResolveSeeds => {
-                    let (names, done) = (self.settings.ring.join.clone(), done.clone());
-                    tokio::spawn(async move {
-                        done.send(Event::Seeds(seeds::resolve(&names).await)).ok();
-                    });
-                }
+                Effect::ResolveSeeds => self.resolve_seeds(done),
                 Effect::Fetch { group, depot, release } => {
                     self.with_settings(&group, |depots, settings| {
                         depots.fetch(settings, depot, release);
@@ -277,6 +276,14 @@ impl Shell {
             }
         }
         finished
+    }
+
+    fn resolve_seeds(&self, done: &mpsc::UnboundedSender<Event>) {
+        let (names, done) = (self.settings.ring.join.clone(), done.clone());
+        tokio::spawn(async move {
+            // Nobody waits once the daemon stops.
+            done.send(Event::Seeds(seeds::resolve(&names).await)).ok();
+        });
     }
 
     fn with_settings(&self, group: &GroupName, act: impl FnOnce(&Depots, &ServiceSettings)) {

@@ -123,8 +123,8 @@ impl Depot {
             None => {
                 // A depot that is not mounted has no release either, but that passes.
                 self.identity()?;
-                let url = self.url.to_string();
-                Err(DepotError::UnknownRelease { id: id.clone(), url })
+                let (url, present) = (self.url.to_string(), self.present(&id.name));
+                Err(DepotError::UnknownRelease { id: id.clone(), url, present })
             }
         }
     }

@@ -172,12 +172,14 @@ pub enum DepotError {
         found: Digest,
     },
     /// A release that is not in the depot.
-    #[error("release {id} is not in the depot {url}")]
+    #[error("release {id} is not in the depot {url}; there are: {present}")]
     UnknownRelease {
         /// Which release.
         id: ReleaseId,
         /// Which depot.
         url: String,
+        /// Releases of that name, as far as they can be listed.
+        present: String,
     },
     /// A release whose archive was collected, or lost.
     #[error("release {id}: its archive is no longer in the depot {url}; publish it again")]

@@ -157,18 +157,18 @@ impl ReleaseStore {
             .map(|entry| entry.path())
     }
 
-    /// Removes every release that is not in `keep` and returns the names of what was removed. The
-    /// caller keeps what runs, the baseline, the last target and what is being fetched.
+    /// Removes every release that is not kept and returns the names of what was removed. The
+    /// caller keeps what runs, the baseline, the last target and what is being fetched: `is_kept`
+    /// is asked right before each removal, by the first hexadecimal digits of the digest (eight or
+    /// all of them).
     ///
     /// # Errors
     ///
     /// The first thing that could not be removed; the rest is tried again next time.
-    pub fn collect(&self, keep: &[Digest]) -> Result<Vec<String>, DepotError> {
-        let archives: Vec<String> = keep.iter().map(Digest::to_string).collect();
-        let folders: Vec<String> = keep.iter().map(folder_suffix).collect();
+    pub fn collect(&self, is_kept: &dyn Fn(&str) -> bool) -> Result<Vec<String>, DepotError> {
         let mut removed = Vec::new();
         for (path, name) in children(&self.unpacked)? {
-            if name.starts_with(DRAFT_PREFIX) || folders.iter().any(|end| name.ends_with(end)) {
+            if name.starts_with(DRAFT_PREFIX) || name.rsplit('-').next().is_some_and(is_kept) {
                 continue;
             }
             // Out of sight first: a folder that is half removed must not look complete.
@@ -178,7 +178,7 @@ impl ReleaseStore {
             removed.push(name);
         }
         for (path, name) in children(&self.archives)? {
-            if name.starts_with(DRAFT_PREFIX) || archives.iter().any(|d| name.starts_with(d)) {
+            if name.starts_with(DRAFT_PREFIX) || name.split('.').next().is_some_and(is_kept) {
                 continue;
             }
             fs::remove_file(&path).map_err(DepotError::io("remove", &path))?;

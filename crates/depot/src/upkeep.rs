@@ -194,6 +194,21 @@ impl Depot {
             .map(|_| ())
     }
 
+    /// The releases called `name`, for people; of an `https://` depot only what a reader can list.
+    pub(crate) fn present(&self, name: &Name) -> String {
+        let Some(root) = self.url().folder() else {
+            return "what `baton depot list` shows".to_owned();
+        };
+        let files = names(&root.join(RELEASES_PATH).join(name.as_str())).unwrap_or_default();
+        let mut found: Vec<String> = files
+            .iter()
+            .filter_map(|(_, file)| Some(format!("{name}/{}", file.strip_suffix(ENTRY_SUFFIX)?)))
+            .collect();
+        found.sort();
+        found.truncate(PRESENT_SHOWN);
+        if found.is_empty() { format!("none called {name}") } else { found.join(", ") }
+    }
+
     /// Every release of a folder; of a web server, which lists nothing, every one in a channel.
     fn release_ids(&self, index: &ChannelIndex) -> Result<BTreeSet<ReleaseId>, DepotError> {
         let Some(root) = self.url().folder() else {
@@ -243,6 +258,9 @@ fn is_old(path: &Path) -> bool {
     let age = path.metadata().and_then(|m| m.modified()).ok().and_then(|time| time.elapsed().ok());
     age.is_some_and(|age| age > DRAFT_AGE_MAX)
 }
+
+/// More versions than this help nobody to find a typing error.
+const PRESENT_SHOWN: usize = 32;
 
 /// A draft that old belongs to a publication that was cut off.
 const DRAFT_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);

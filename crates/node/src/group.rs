@@ -296,7 +296,7 @@ impl Group {
                 }
             }
         }
-        self.tell_leader(shared);
+        self.tell_leader(now, shared);
         moved
     }
 
@@ -398,17 +398,19 @@ impl Group {
     }
 }
 
-/// Who leads a group according to the facts of its voters: the newest term that names a living
-/// node.
+/// Who leads a group according to the facts of its voters: the newest term in which a living voter
+/// names a living node. What a dead one said last would name a leader that leads no longer.
 pub(crate) fn leader_by_facts(shared: &Shared, group: &GroupName) -> Option<NodeId> {
+    let lives = |node: NodeId| {
+        node == shared.me
+            || shared.ring.member(node).is_some_and(|member| member.state.is_reachable())
+    };
     shared
         .directory
         .ledgers(group)
+        .filter(|(voter, _)| lives(*voter))
         .filter_map(|(_, fact)| Some((fact.term, fact.leader?)))
-        .filter(|(_, leader)| {
-            *leader == shared.me
-                || shared.ring.member(*leader).is_some_and(|member| member.state.is_reachable())
-        })
+        .filter(|(_, leader)| lives(*leader))
         .max()
         .map(|(_, leader)| leader)
 }

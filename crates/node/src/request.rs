@@ -103,3 +103,12 @@ pub enum Why {
     /// No answer in time.
     TimedOut,
 }
+
+/// What is said of a service that is not on this node, with those that are `here`.
+pub fn no_such_service<'a>(name: &GroupName, here: impl Iterator<Item = &'a GroupName>) -> String {
+    let here: Vec<String> = here.map(ToString::to_string).collect();
+    match here.is_empty() {
+        true => format!("no service {name} on this node; it has none"),
+        false => format!("no service {name} on this node; it has: {}", here.join(", ")),
+    }
+}

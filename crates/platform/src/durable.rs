@@ -364,7 +364,8 @@ fn failed(operation: &'static str, path: &Path, source: io::Error) -> DurableErr
 
 const MAGIC: &[u8; 6] = b"BATON\n";
 const HEADER_BYTES: usize = 16;
-const TEMP_SUFFIX: &str = ".new";
+/// No name of a service or group has a `~`, so none ends like this: a group may be called `new`.
+const TEMP_SUFFIX: &str = ".new~";
 const LOCK_NAME: &str = "lock";
 /// File systems take 255; the suffixes for damaged and temporary files need their share.
 const NAME_MAX_BYTES: usize = 200;
@@ -453,16 +454,16 @@ mod tests {
         let dir = files.dir().to_owned();
         files.write("a", 1, b"old").expect("written");
         drop(files);
-        std::fs::write(dir.join("a.new"), b"half").expect("written");
+        std::fs::write(dir.join("a.new~"), b"half").expect("written");
         let files = DurableFiles::open(&dir).expect("opened");
-        assert_eq!(files.names(".new").expect("listed"), Vec::<String>::new());
+        assert_eq!(files.names(".new~").expect("listed"), Vec::<String>::new());
         assert_eq!(files.read("a", 1, 10).expect("readable"), Some(b"old".to_vec()));
     }
 
     #[test]
     fn names_that_leave_the_folder_are_refused() {
         let (_dir, files) = folder();
-        for bad in ["", ".", "..", "../x", "a/b", "lock", "a.new", ".hidden", &"x".repeat(201)] {
+        for bad in ["", ".", "..", "../x", "a/b", "lock", "a.new~", ".hidden", &"x".repeat(201)] {
             assert!(files.write(bad, 1, b"").is_err(), "{bad}");
             assert!(files.read(bad, 1, 1).is_err(), "{bad}");
         }
@@ -473,7 +474,7 @@ mod tests {
         let (_dir, files) = folder();
         files.write("a", 1, b"old").expect("written");
         // A folder in the temporary file's place makes its creation fail, also for root.
-        std::fs::create_dir(files.dir().join("a.new")).expect("made");
+        std::fs::create_dir(files.dir().join("a.new~")).expect("made");
         let error = files.write("a", 1, b"new").expect_err("no room");
         assert!(!error.is_full());
         assert_eq!(error.operation(), "create");

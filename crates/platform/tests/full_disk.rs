@@ -38,10 +38,10 @@ fn a_full_disk_keeps_the_old_file_and_says_so() {
         let error = files.write("state", 1, &[7; 100_000]).expect_err("no room");
         assert!(error.is_full(), "{error}");
         assert_eq!(error.operation(), "write");
-        assert!(error.to_string().contains("state.new"), "{error}");
+        assert!(error.to_string().contains("state.new~"), "{error}");
         assert_eq!(files.read("state", 1, 100).unwrap(), Some(b"old".to_vec()));
         // The half-written file gave its room back.
         files.write("state", 1, &[8; 20_000]).unwrap();
-        assert!(files.names(".new").unwrap().is_empty());
+        assert!(files.names(".new~").unwrap().is_empty());
     }
 }

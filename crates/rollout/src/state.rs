@@ -1,7 +1,7 @@
 //! What a group's ledger holds about its updates.
 //!
 //! Invariant: encoded it fits a ledger record at 1,000 members: node ids only, no names, every
-//! list with a limit, and [`GroupState::fit`] drops words before it drops decisions.
+//! list with a limit, and `GroupState::fit` drops words before it drops decisions.
 
 use std::collections::BTreeSet;
 

@@ -115,7 +115,7 @@ impl View {
         }
     }
 
-    /// Names of all members, for [`crate::narrate`].
+    /// Names of all members, for [`crate::narrate()`].
     pub fn names(&self) -> BTreeMap<NodeId, NodeName> {
         self.members.iter().map(|(node, member)| (*node, member.name.clone())).collect()
     }

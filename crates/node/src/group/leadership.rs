@@ -78,7 +78,7 @@ impl Group {
     }
 
     /// One line on every voter when leadership changes hands.
-    pub(super) fn tell_leader(&mut self, shared: &mut Shared) {
+    pub(super) fn tell_leader(&mut self, now: Now, shared: &mut Shared) {
         let view = self.ledger.view();
         let leader = view.leader;
         if leader == self.told_leader {
@@ -98,6 +98,8 @@ impl Group {
         line.member = leader.map(|node| Text::new(&shared.name_of(node)));
         self.told_leader = leader;
         shared.log(line);
+        // Members without a vote know the leader by this fact alone.
+        self.publish(now, shared);
     }
 
     pub(super) fn leads_no_more(&mut self) {

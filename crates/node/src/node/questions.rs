@@ -8,7 +8,7 @@ use super::Node;
 use crate::asks::{Asker, Due, Then};
 use crate::effect::Effect;
 use crate::group::{copy_of_nothing, leader_by_facts};
-use crate::request::{Reply, Why};
+use crate::request::{Reply, Why, no_such_service};
 use crate::shared::text;
 
 impl Node {
@@ -125,7 +125,8 @@ impl Node {
     /// Unloads a service: its program is stopped, then it is gone.
     pub(super) fn unload(&mut self, now: Now, request: u64, name: &GroupName) {
         let Some(group) = self.groups.get_mut(name) else {
-            self.shared.refuse(request, Why::Unknown, format!("no service {name} on this node"));
+            let text = no_such_service(name, self.groups.keys());
+            self.shared.refuse(request, Why::Unknown, text);
             return;
         };
         group.unload(now, &mut self.shared);

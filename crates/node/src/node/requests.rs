@@ -7,7 +7,7 @@ use baton_wire::ask::Question;
 use super::Node;
 use crate::asks::{Asker, Then};
 use crate::effect::Effect;
-use crate::request::{NodeRef, Reply, Request, Why};
+use crate::request::{NodeRef, Reply, Request, Why, no_such_service};
 
 impl Node {
     pub(super) fn request(&mut self, now: Now, request: u64, what: Request) {
@@ -162,11 +162,7 @@ impl Node {
         act: impl FnOnce(&mut crate::group::Group, &mut crate::shared::Shared) -> Result<String, String>,
     ) {
         let Some(group) = self.groups.get_mut(name) else {
-            let here: Vec<String> = self.groups.keys().map(ToString::to_string).collect();
-            let text = match here.is_empty() {
-                true => format!("no service {name} on this node; it has none"),
-                false => format!("no service {name} on this node; it has: {}", here.join(", ")),
-            };
+            let text = no_such_service(name, self.groups.keys());
             self.shared.refuse(request, Why::Unknown, text);
             return;
         };
