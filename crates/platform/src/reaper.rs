@@ -47,7 +47,7 @@ pub fn reap_orphans() -> Option<usize> {
     let session = getsid(None).ok()?;
     let session = session.as_raw_nonzero().get().unsigned_abs();
     let children = procfs::children_of(std::process::id()).unwrap_or_else(|_| {
-        let all = procfs::all().unwrap_or_default();
+        let all = procfs::all().unwrap_or_default().processes;
         all.values().filter(|p| p.parent == std::process::id()).map(|p| p.pid).collect()
     });
     let mut reaped = 0;

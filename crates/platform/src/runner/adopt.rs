@@ -16,7 +16,7 @@ use crate::durable::DurableError;
 use crate::family::{self, Family};
 use crate::limits::RECORD_MAX_BYTES;
 use crate::notify_socket::NotifySocket;
-use crate::procfs::{self, Stat};
+use crate::procfs::{self, Entry, Stat};
 use crate::record::{NotifyOwner, ProcessId, RECORD_FORMAT, RECORD_SUFFIX, RunRecord};
 
 /// A process that was taken over.
@@ -234,8 +234,10 @@ fn group_of(instance: &str) -> Option<GroupName> {
 
 /// What a running process tells about itself.
 fn record_of(inner: &Inner, stat: &Stat, instance: String, group: GroupName) -> RunRecord {
-    let release = procfs::environ_entry(stat.pid, |entry| entry.starts_with(RELEASE_ENTRY));
-    let release = release.and_then(|entry| Some(entry.split_once('=')?.1.to_owned()));
+    let release = match procfs::environ_entry(stat.pid, |entry| entry.starts_with(RELEASE_ENTRY)) {
+        Entry::Found(entry) => entry.split_once('=').map(|(_, release)| release.to_owned()),
+        Entry::Absent | Entry::Unknown => None,
+    };
     let socket = std::fs::metadata(inner.notify_path(&instance)).ok();
     let cgroup = inner.cgroups.iter().flat_map(|root| root.begin_with(&instance)).next();
     RunRecord {
