@@ -62,7 +62,7 @@ pub fn narrate(
     if let Some(gone) = ended_unseen {
         let end = new.history.iter().rev().find(|line| line.id == gone.id);
         if let Some(end) = end {
-            let text = end_text(gone, end.state, end.reason.as_str(), end.passed as usize);
+            let text = state_text(gone, None, end.state, end.reason.as_str(), end.passed as usize);
             lines.push(line(gone, loudness(end.state), None, text));
         }
     }
@@ -129,7 +129,7 @@ fn rollout_lines(
     let before = old.map(|old| old.state);
     if before != Some(new.state) && (old.is_some() || new.state != RolloutState::Preparing) {
         let passed = new.count(TurnState::Passed);
-        let text = end_text(new, new.state, new.reason.as_str(), passed);
+        let text = state_text(new, before, new.state, new.reason.as_str(), passed);
         lines.push(line(new, loudness(new.state), None, text));
     }
     if let Some(ending) = &new.ending
@@ -165,6 +165,7 @@ fn turn_text(
             _ => return None,
         },
         TurnState::Offered => format!("{name} is offered its turn to {target}"),
+        TurnState::Taken if rollout.from.is_none() => format!("{name} goes: starts {target}"),
         TurnState::Taken => format!("{name} goes: stops what it runs and starts {target}"),
         TurnState::Monitoring => format!("{name} is healthy on {target}, being monitored"),
         TurnState::Passed => format!("{name} passed on {target} ({done} of {})", rollout.total),
@@ -177,11 +178,21 @@ fn turn_text(
     Some((Level::Info, text))
 }
 
-fn end_text(rollout: &Rollout, state: RolloutState, reason: &str, passed: usize) -> String {
+/// What `state` means for a rollout that was `before` in another one.
+fn state_text(
+    rollout: &Rollout,
+    before: Option<RolloutState>,
+    state: RolloutState,
+    reason: &str,
+    passed: usize,
+) -> String {
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     let to = rollout.target();
     match state {
         RolloutState::Preparing => format!("members fetch {to}{because}"),
+        RolloutState::Running if before == Some(RolloutState::Preparing) => {
+            format!("{to} is prepared: the turns begin")
+        }
         RolloutState::Running => format!("the {} to {to} goes on", rollout.kind),
         RolloutState::RollingBack => format!("rolling back to {to}{because}"),
         RolloutState::Paused | RolloutState::RollbackPaused => {
@@ -233,7 +244,7 @@ mod tests {
         let want = [
             "update from redis/1 to redis/2 begins for 2 members: n2, n1",
             "n2 is offered its turn to redis/2",
-            "the update to redis/2 goes on",
+            "redis/2 is prepared: the turns begin",
             "n2 goes: stops what it runs and starts redis/2",
             "n2 is healthy on redis/2, being monitored",
             "n2 passed on redis/2 (1 of 2)",

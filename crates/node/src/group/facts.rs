@@ -88,11 +88,7 @@ impl Group {
         let leader = view.leader;
         let rollout = self.state.rollout.as_ref().map(|rollout| {
             // Only the leader knows what is waited for; its fact is the one that is read.
-            let waiting = if self.leading {
-                self.lead.waiting_for(now, &self.state, &self.view(shared))
-            } else {
-                String::new()
-            };
+            let waiting = if self.leading { self.waiting_for(now, shared) } else { String::new() };
             (rollout.id, Text::new(rollout.state.word()), Text::new(&waiting))
         });
         Some(LedgerFact {

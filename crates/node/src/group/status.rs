@@ -43,6 +43,16 @@ impl Group {
         serde_json::to_string(&history(&self.state)).unwrap_or_default()
     }
 
+    /// What is waited for, for a place that shows nothing else of the rollout: a paused one says
+    /// why.
+    pub(super) fn waiting_for(&self, now: Now, shared: &Shared) -> String {
+        let waiting = self.lead.waiting_for(now, &self.state, &self.view(shared));
+        match self.state.rollout.as_deref() {
+            Some(rollout) if rollout.state.is_paused() => format!("{}; {waiting}", rollout.reason),
+            _ => waiting,
+        }
+    }
+
     /// One line for the service manager.
     pub(crate) fn summary(&self, now: Now, shared: &Shared) -> String {
         let running = match &self.member.file().running {
@@ -51,8 +61,7 @@ impl Group {
         };
         let rollout = match &self.state.rollout {
             Some(rollout) if self.leading => {
-                let waiting = self.lead.waiting_for(now, &self.state, &self.view(shared));
-                format!(", rollout {}: {waiting}", rollout.state)
+                format!(", rollout {}: {}", rollout.state, self.waiting_for(now, shared))
             }
             Some(rollout) => format!(", rollout {}", rollout.state),
             None => String::new(),

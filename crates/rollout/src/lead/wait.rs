@@ -47,8 +47,7 @@ pub(super) fn rollout_waits_for(
     }
     if rollout.state.is_paused() {
         let open = turns_under_way(lead, now, state, view, rollout);
-        let mut line =
-            format!("paused: {}; `baton rollout resume {}`", rollout.reason, view.group());
+        let mut line = format!("an operator: `baton rollout resume {}`", view.group());
         if rollout.paused_by_fault {
             line += ", `retry` or `rollback`";
         }
