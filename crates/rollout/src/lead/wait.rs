@@ -43,7 +43,10 @@ pub(super) fn rollout_waits_for(
 ) -> String {
     if let Some(ending) = &rollout.ending {
         let open = turns_under_way(lead, now, state, view, rollout);
-        return format!("{}; waits for {}", ending.reason, open.join("; "));
+        return match open.is_empty() {
+            true => format!("{}; waits for its end to be committed", ending.reason),
+            false => format!("{}; waits for {}", ending.reason, open.join("; ")),
+        };
     }
     if rollout.state.is_paused() {
         let open = turns_under_way(lead, now, state, view, rollout);
@@ -193,6 +196,9 @@ fn preparing(lead: &Lead, now: Now, view: &View, rollout: &Rollout) -> String {
             }
         })
         .collect();
+    if lines.is_empty() {
+        return format!("the first turn{since}: every member is prepared");
+    }
     // Who says why it cannot comes before who is merely slow.
     let (mut bad, slow): (Vec<_>, Vec<_>) =
         lines.into_iter().partition(|line| line.contains(" cannot "));
