@@ -107,7 +107,7 @@ fn rollout_status(
         updated_at: rollout.updated_at.to_string(),
         failures: rollout.failures(),
         max_failures: rollout.policy().max_failures.to_string(),
-        total: rollout.total as usize,
+        total: rollout.concerned(),
         passed: rollout.count(TurnState::Passed),
         waiting_for,
         members: rollout

@@ -87,7 +87,7 @@ pub struct RolloutStatus {
     pub failures: usize,
     /// The threshold as configured.
     pub max_failures: String,
-    /// Members at the start.
+    /// Members at the start; on the way back those that were moved.
     pub total: usize,
     /// Members that passed in the current phase.
     pub passed: usize,

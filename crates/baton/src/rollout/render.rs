@@ -147,7 +147,11 @@ pub(crate) fn reason(member: &MemberStatus) -> String {
         (reason, "") => reason.to_owned(),
         ("", health) => health.to_owned(),
         (reason, health) if reason.contains(health) => reason.to_owned(),
-        (reason, health) => format!("{reason}; {health}"),
+        (reason, health) => match health.split_once("; before: ") {
+            // What ended the turn is what the program is being started again after.
+            Some((now, before)) if reason.contains(before) => format!("{reason}; {now}"),
+            _ => format!("{reason}; {health}"),
+        },
     };
     if member.cordoned {
         reason =

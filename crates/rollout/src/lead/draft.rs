@@ -125,7 +125,7 @@ fn finish(state: &mut GroupState, end: RolloutState, now: Now) {
         started_at: rollout.started_at,
         ended_at: now.wall,
         reason: rollout.reason.clone(),
-        total: rollout.total,
+        total: u32::try_from(rollout.concerned()).unwrap_or(u32::MAX),
         passed: u32::try_from(rollout.count(TurnState::Passed)).unwrap_or(u32::MAX),
         failures: rollout
             .failures_before

@@ -379,7 +379,7 @@ fn complaint(note: &ServiceNote) -> Option<Text> {
         ServiceNote::Healthy => None,
         ServiceNote::Stopped => Some(Text::new("stopped from outside of the turn")),
         ServiceNote::Unhealthy(why) => Some(Text::new(&format!("critical: {why}"))),
-        ServiceNote::Exited(why) => Some(Text::new(&format!("exited: {why}"))),
+        ServiceNote::Exited(why) => Some(Text::new(&format!("the program {why}"))),
         ServiceNote::StartFailed(why) => Some(Text::new(&format!("could not be started: {why}"))),
     }
 }
