@@ -22,6 +22,7 @@ pub mod fleet;
 pub mod hello;
 pub mod host;
 pub mod leftovers;
+pub mod log;
 pub mod loopback;
 pub mod namespace;
 pub mod observer;

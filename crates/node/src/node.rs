@@ -26,6 +26,7 @@ use crate::event::Event;
 use crate::files::{self, Waiting, Writes};
 use crate::group::Group;
 use crate::limits::{READY_PATIENCE, RESOLVE_INTERVAL, ROUNDS_MAX};
+use crate::relays::Relays;
 use crate::shared::{Shared, boot_bytes};
 
 use goodbye::Goodbye;
@@ -93,10 +94,12 @@ impl Node {
             keep_due: None,
             writes: Writes::default(),
             asks: Asks::new(&boot.timing),
+            relays: Relays::new(boot.timing.heartbeat),
             gatherings: Gatherings::default(),
             gathered: Vec::new(),
             inbox: VecDeque::new(),
             rng,
+            moment: now.moment,
             effects: notes,
         };
         let mut node = Self {
@@ -121,6 +124,7 @@ impl Node {
 
     /// Takes one event; what it leads to is in [`Node::take_effects`].
     pub fn handle(&mut self, now: Now, event: Event) {
+        self.shared.moment = now.moment;
         match event {
             Event::Tick => {}
             Event::Packet { from, envelope } => self.packet(now, from, envelope),

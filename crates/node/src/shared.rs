@@ -18,6 +18,7 @@ use crate::directory::Directory;
 use crate::effect::{Effect, Level, Line};
 use crate::event::Manifests;
 use crate::files::{Waiting, Writes};
+use crate::relays::Relays;
 use crate::request::{Reply, Why};
 
 /// See the module's page.
@@ -35,12 +36,15 @@ pub(crate) struct Shared {
     pub(crate) keep_due: Option<GroupName>,
     pub(crate) writes: Writes,
     pub(crate) asks: Asks,
+    pub(crate) relays: Relays,
     pub(crate) gatherings: Gatherings,
     /// Gatherings whose last answer came; the node follows them up.
     pub(crate) gathered: Vec<Gathering>,
     /// Messages of this node to itself.
     pub(crate) inbox: VecDeque<Message>,
     pub(crate) rng: StdRng,
+    /// When the event under way came.
+    pub(crate) moment: Moment,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -61,6 +65,7 @@ impl Shared {
         if to == self.me {
             self.inbox.push_back(message);
         } else if let Some(addr) = self.ring.addr_of(to) {
+            self.relay(to, &message);
             self.send_to(addr, vec![message], false);
         }
     }

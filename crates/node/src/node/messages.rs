@@ -42,6 +42,23 @@ impl Node {
                     self.shared.ring.receive(now.moment, from, sender, boot, message);
                 }
             }
+            Message::Relayed(relayed) => {
+                let author = relayed.from;
+                if let Some(message) = self.shared.take_relayed(sender, relayed) {
+                    self.for_groups(now, author, message);
+                }
+            }
+            message => {
+                self.shared.relays.heard(sender);
+                self.for_groups(now, sender, message);
+            }
+        }
+    }
+
+    /// A message of any protocol but the ring's.
+    fn for_groups(&mut self, now: Now, sender: NodeId, message: Message) {
+        match message {
+            Message::Ring(_) | Message::Relayed(_) => {}
             Message::Ledger(group, message) => {
                 self.with(&group, |group, _| group.ledger_message(now, sender, message));
             }

@@ -6,6 +6,7 @@
 
 mod members;
 mod operators;
+mod relays;
 mod targets;
 mod turns;
 
