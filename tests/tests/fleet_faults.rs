@@ -127,6 +127,25 @@ fn s24_a_leader_that_hears_nobody_stops_deciding() {
 }
 
 #[test]
+fn a_link_that_is_broken_between_just_two_stops_nobody() {
+    let Some(mut hello) = fleet(TURNS) else { return };
+    let leader = hello.leader(0).unwrap();
+    let member = (leader + 1) % HOSTS;
+    for (version, one_way) in [("2", true), ("3", false)] {
+        hello.ring.cut_one_way(leader, member);
+        if !one_way {
+            hello.ring.cut_one_way(member, leader);
+        }
+        let asked = hello.ring.hosts()[member].cli();
+        asked.run(&["rollout", "pause", GROUP]).expect(0, &["paused"]);
+        asked.run(&["rollout", "resume", GROUP]).expect(0, &["resumed"]);
+        hello.promote(version);
+        expect_each_once(&hello, version);
+        assert_eq!(hello.leader(member), Some(leader), "a broken link overthrows nobody");
+    }
+}
+
+#[test]
 fn a_lossy_network_slows_a_rollout_and_breaks_nothing() {
     let Some(mut hello) = fleet(TURNS) else { return };
     for host in 0..HOSTS {
