@@ -102,6 +102,7 @@ fn router(asked: mpsc::Sender<Asked>) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/history", get(history))
+        .route("/v1/outcomes", get(outcomes))
         .route("/v1/logs", get(logs))
         .route("/v1/groups", get(|state| read(state, Request::Groups)))
         .route("/v1/members", get(|state| read(state, Request::RingMembers)))
@@ -139,6 +140,14 @@ async fn status(node: Node, query: GroupArgument) -> Response {
 
 async fn history(node: Node, query: GroupArgument) -> Response {
     with_group(node, query, |query| Question::Node(Request::History(query.group))).await
+}
+
+async fn outcomes(node: Node, query: GroupArgument) -> Response {
+    let Ok(Query(GroupQuery { group, rollout: Some(rollout), .. })) = query else {
+        let text = "expected `group`, SERVICE.GROUP, and `rollout`, the id of one that ended";
+        return error(ErrorKind::BadRequest, text.to_owned());
+    };
+    ask(&node, Question::Node(Request::Outcomes(group, rollout))).await
 }
 
 async fn logs(node: Node, query: GroupArgument) -> Response {

@@ -74,6 +74,10 @@ pub(crate) fn service(group: &GroupName) -> String {
     format!("service.{group}")
 }
 
+pub(crate) fn outcomes(group: &GroupName) -> String {
+    format!("outcomes.{group}")
+}
+
 /// A file's value: `Ok(None)` where there is none, `Err` names what was wrong.
 pub(crate) fn read<T: DeserializeOwned>(
     files: &BTreeMap<String, FoundFile>,

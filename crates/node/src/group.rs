@@ -6,6 +6,7 @@
 
 mod facts;
 mod leadership;
+mod outcomes;
 mod running;
 mod status;
 mod turns;
@@ -81,6 +82,7 @@ pub(crate) struct Group {
     /// The turn whose end here was last told of.
     told_outcome: Option<TurnId>,
     file: ServiceFile,
+    outcomes: outcomes::Outcomes,
     /// The launch that the service was last asked to run.
     launched: Option<Launch>,
     /// The rollout that brought what runs, for `BATON_ROLLOUT`.
@@ -122,6 +124,7 @@ impl Group {
         let name = settings.name.clone();
         let opened = opened_ledger(boot, shared, &name);
         let member_file: MemberFile = found(boot, shared, &name, files::turn(&name));
+        let outcomes = outcomes::open(boot, &name);
         let file: ServiceFile = found(boot, shared, &name, files::service(&name));
         let timing = &shared.timing;
         let ledger_settings = LedgerSettings {
@@ -171,6 +174,7 @@ impl Group {
             told_leader: None,
             told_outcome: None,
             file,
+            outcomes,
             launched: None,
             rollout: None,
             restoring: None,

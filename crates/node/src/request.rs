@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use baton_types::service::ServiceSettings;
-use baton_types::{CommandAction, CommandAnswer, CommandId, GroupName, NodeId};
+use baton_types::{CommandAction, CommandAnswer, CommandId, GroupName, NodeId, RolloutId};
 
 /// One request of an operator.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub enum Request {
     Status(GroupName),
     /// A list of `HistoryStatus`.
     History(GroupName),
+    /// What every member came to in a rollout that ended.
+    Outcomes(GroupName, RolloutId),
     /// Names of the groups that the ring knows.
     Groups,
     /// A list of `RingMemberStatus`.

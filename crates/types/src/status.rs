@@ -182,6 +182,32 @@ pub struct ServiceStatus {
     pub pending_edit: bool,
 }
 
+/// `baton rollout history G ROLLOUT --json`: every member's part in a rollout that ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomesStatus {
+    /// The rollout's id.
+    pub id: String,
+    /// In the rollout's order.
+    pub members: Vec<MemberOutcome>,
+}
+
+/// What one member came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberOutcome {
+    /// The node's name.
+    pub name: String,
+    /// The node's id.
+    pub node: String,
+    /// passed, failed, skipped, absent or, where the rollout ended before, waiting.
+    pub turn: String,
+    /// 1, or 2 in a rollback.
+    pub phase: u8,
+    /// How often it was offered.
+    pub attempts: u32,
+    /// Why it failed, was skipped or is absent.
+    pub reason: String,
+}
+
 /// `baton rollout history G --json`, one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

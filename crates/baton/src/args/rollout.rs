@@ -73,10 +73,13 @@ pub(crate) enum RolloutCommand {
         #[command(flatten)]
         wait: Wait,
     },
-    /// List the rollouts that ended
+    /// List the rollouts that ended, or what every member came to in one of them
     History {
         /// SERVICE.GROUP, for example redis.default
         group: GroupName,
+        /// The id of one rollout, or enough of its first digits
+        #[arg(value_name = "ROLLOUT")]
+        rollout: Option<String>,
         #[command(flatten)]
         json: Json,
     },

@@ -3,7 +3,9 @@
 //! Invariant: pure; what is not there is not shown, and what an operator must know (no quorum, a
 //! pause, a reason) is never left out.
 
-use baton_types::status::{GroupStatus, HistoryStatus, MemberStatus, RolloutStatus, TargetStatus};
+use baton_types::status::{
+    GroupStatus, HistoryStatus, MemberStatus, OutcomesStatus, RolloutStatus, TargetStatus,
+};
 use jiff::Timestamp;
 
 use crate::exit::code_of_state;
@@ -179,9 +181,11 @@ pub(crate) fn way(from: Option<&TargetStatus>, to: &TargetStatus) -> String {
 
 /// The rollouts that ended, newest first.
 pub(crate) fn history(history: &[HistoryStatus]) -> Vec<String> {
-    let mut table = Table::new(&["ENDED", "KIND", "TARGET", "STATE", "PASSED", "FAILED", "REASON"]);
+    let mut table =
+        Table::new(&["ROLLOUT", "ENDED", "KIND", "TARGET", "STATE", "PASSED", "FAILED", "REASON"]);
     for entry in history {
         table.row(vec![
+            short(&entry.id).to_owned(),
             local_time(&entry.ended_at),
             entry.kind.clone(),
             way(entry.from.as_ref(), &entry.to),
@@ -192,6 +196,37 @@ pub(crate) fn history(history: &[HistoryStatus]) -> Vec<String> {
         ]);
     }
     table.lines(0)
+}
+
+/// One rollout that ended.
+pub(crate) fn ended(entry: &HistoryStatus) -> Vec<String> {
+    let mut head = Head::default();
+    head.add("rollout", entry.id.clone());
+    head.add("what", format!("{} {}", entry.kind, way(entry.from.as_ref(), &entry.to)));
+    head.add("ended", format!("{}, {}", entry.state, local_time(&entry.ended_at)));
+    head.add("passed", format!("{} of {}", entry.passed, entry.total));
+    head.add("reason", entry.reason.clone());
+    head.lines()
+}
+
+/// What every member came to.
+pub(crate) fn outcomes(outcomes: &OutcomesStatus) -> Vec<String> {
+    let mut table = Table::new(&["MEMBER", "TURN", "ATTEMPTS", "REASON"]);
+    for member in &outcomes.members {
+        let back = if member.phase == 2 { " (back)" } else { "" };
+        table.row(vec![
+            member.name.clone(),
+            format!("{}{back}", member.turn),
+            member.attempts.to_string(),
+            member.reason.clone(),
+        ]);
+    }
+    table.lines(2)
+}
+
+/// Enough of an id to tell two rollouts apart.
+pub(crate) fn short(id: &str) -> &str {
+    id.get(..ID_SHOWN_CHARS).unwrap_or(id)
 }
 
 /// `text`, or `other` if it is empty.
@@ -207,7 +242,7 @@ fn turn(member: &MemberStatus) -> String {
 }
 
 fn rollout_line(rollout: &RolloutStatus, now: Timestamp) -> String {
-    let short: String = rollout.id.chars().take(ID_SHOWN_CHARS).collect();
+    let short = short(&rollout.id);
     let started = ago(&rollout.started_at, now);
     let updated = ago(&rollout.updated_at, now);
     format!("{short}, started {started}, last step {updated}")

@@ -47,6 +47,7 @@ impl Group {
         self.keep_promises(shared, record.version);
         self.settle_removals(shared, record);
         self.keep_releases(shared);
+        self.keep_outcomes(shared);
         self.stale = true;
         self.publish(now, shared);
     }

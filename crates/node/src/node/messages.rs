@@ -102,6 +102,12 @@ impl Node {
             // The command's id is what repeats are known by; another one around it is a forgery
             // or a fault.
             Question::Command(_) => {}
+            Question::Outcomes(group, rollout) => {
+                let here = self.groups.get(&group);
+                if let Some(json) = here.and_then(|group| group.outcomes_json(rollout)) {
+                    self.shared.answer(Some(sender), ask.id, AnswerContent::Json(json));
+                }
+            }
             question @ (Question::Status(_) | Question::History(_)) => {
                 let content = self.read(now, &question).unwrap_or(AnswerContent::NotLeader);
                 self.shared.answer(Some(sender), ask.id, content);

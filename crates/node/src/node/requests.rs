@@ -17,6 +17,9 @@ impl Node {
             }
             Request::Status(group) => self.reading(now, request, group, Question::Status),
             Request::History(group) => self.reading(now, request, group, Question::History),
+            Request::Outcomes(group, rollout) => {
+                self.reading(now, request, group, |group| Question::Outcomes(group, rollout));
+            }
             Request::Groups => {
                 let groups = self.known_groups();
                 self.json(request, &groups);
@@ -127,7 +130,7 @@ impl Node {
         now: Now,
         request: u64,
         group: GroupName,
-        question: fn(GroupName) -> Question,
+        question: impl FnOnce(GroupName) -> Question,
     ) {
         if self.knows(request, &group) {
             let id = self.shared.random_id();
