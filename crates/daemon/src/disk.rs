@@ -62,7 +62,9 @@ pub(crate) fn read_all(files: &DurableFiles) -> Result<BTreeMap<String, FoundFil
                 found.insert(name, FoundFile::Content(content));
             }
             Ok(None) => {}
-            Err(DurableError::Damaged { .. }) => {
+            Err(damaged @ DurableError::Damaged { .. }) => {
+                // The node says what that means; only here it is known where the file is now.
+                tracing::error!("{damaged}");
                 found.insert(name, FoundFile::Damaged);
             }
             Err(other) => return Err(other),

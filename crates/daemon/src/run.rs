@@ -71,7 +71,9 @@ impl RunError {
     /// What the process exits with: 78 (EX_CONFIG of sysexits.h) where no restart can help.
     pub fn exit_code(&self) -> i32 {
         match self {
-            Self::Config(_) | Self::Identity(IdentityError::Damaged { .. }) => 78,
+            Self::Config(_)
+            | Self::Identity(IdentityError::Damaged { .. })
+            | Self::Files(DurableError::Newer { .. }) => 78,
             _ => 1,
         }
     }
