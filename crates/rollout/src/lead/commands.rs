@@ -60,6 +60,10 @@ impl Lead {
                 Err("voters are the ledger's: this command is not for the rollout".to_owned())
             }
         };
+        if reply.is_ok() && command.action == CommandAction::Resume {
+            // Whoever waits for the end of what starts now must be told its id, not the last one's.
+            self.follow_channel(now, draft, view);
+        }
         let answer = match reply {
             Ok(message) => answer(CommandResult::Done, &message, shown(draft)),
             Err(message) => answer(CommandResult::Refused, &message, shown(draft)),
@@ -405,8 +409,10 @@ fn held(draft: &GroupState, group: &str) -> String {
     }
 }
 
+/// What is under way after a command. One that has ended is nothing to wait for: its result would
+/// pass for that of the command.
 fn shown(draft: &GroupState) -> Option<RolloutId> {
-    draft.next.as_deref().or(draft.shown_rollout()).map(|rollout| rollout.id)
+    draft.next.as_deref().or(draft.rollout.as_deref()).map(|rollout| rollout.id)
 }
 
 fn answer(result: CommandResult, message: &str, rollout: Option<RolloutId>) -> CommandAnswer {

@@ -464,3 +464,53 @@ fn commands_that_are_not_there_yet_say_so() {
     assert!(refused(&mut world, CommandAction::Retry).contains("nothing to retry"));
     assert!(refused(&mut world, CommandAction::Approve).contains("no wave waits"));
 }
+
+#[test]
+fn s15_a_rollback_with_an_accepted_failure_does_not_swing_either() {
+    let mut world = World::new(3);
+    completed(&mut world, 2);
+    completed(&mut world, 3);
+    world.host("n2").behave(2, |behavior| behavior.healthy_after = None);
+    done(&mut world, ROLLBACK);
+    assert_eq!(world.settle(), RollbackPaused);
+    done(&mut world, CommandAction::Resume);
+    assert_eq!(world.settle(), RolledBack);
+    assert_eq!(world.baseline(), Some(2), "its failure was accepted");
+    world.run(20_000);
+    assert_eq!(world.on(3), 0, "nobody gets the release that was left");
+    let said = done(&mut world, ROLLBACK);
+    assert!(said.contains("redis/1"), "{said}");
+    assert_eq!(world.settle(), RolledBack);
+    assert_eq!(world.baseline(), Some(1));
+}
+
+#[test]
+fn s19_what_waits_for_its_predecessor_is_demoted() {
+    let mut world = World::new(3);
+    world.promote(2);
+    world.run_until(|world| world.turn("n2") == Monitoring);
+    world.promote(3);
+    world.run(1);
+    assert!(world.state.next.is_some(), "it waits for the turn under way");
+    world.demote(3);
+    world.run(1);
+    assert!(world.state.next.is_none(), "what was demoted does not start");
+}
+
+#[test]
+fn s46_a_resume_names_what_it_lets_start() {
+    let mut world = World::new(3);
+    completed(&mut world, 2);
+    let ended = world.rollout().id;
+    done(&mut world, CommandAction::Pause);
+    assert_eq!(world.command(CommandAction::Resume).rollout, None, "nothing starts");
+    done(&mut world, CommandAction::Pause);
+    world.promote(3);
+    world.run(5_000);
+    let answer = world.command(CommandAction::Resume);
+    assert_eq!(answer.result, CommandResult::Done);
+    assert_ne!(answer.rollout, Some(ended), "its end is not the end of what starts");
+    assert_eq!(world.settle(), Completed);
+    assert_eq!(answer.rollout, Some(world.rollout().id));
+    assert_eq!(world.baseline(), Some(3));
+}
