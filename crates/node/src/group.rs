@@ -82,6 +82,9 @@ pub(crate) struct Group {
     /// The turn whose end here was last told of.
     told_outcome: Option<TurnId>,
     file: ServiceFile,
+    /// The newest write of `file`, and whether the disk has what it says.
+    file_write: Option<u64>,
+    file_kept: bool,
     outcomes: outcomes::Outcomes,
     /// The launch that the service was last asked to run.
     launched: Option<Launch>,
@@ -174,6 +177,8 @@ impl Group {
             told_leader: None,
             told_outcome: None,
             file,
+            file_write: None,
+            file_kept: true,
             outcomes,
             launched: None,
             rollout: None,

@@ -27,6 +27,7 @@ use crate::files::{self, Waiting, Writes};
 use crate::group::Group;
 use crate::limits::{READY_PATIENCE, RESOLVE_INTERVAL, ROUNDS_MAX};
 use crate::relays::Relays;
+use crate::request::{Reply, Why};
 use crate::shared::{Shared, boot_bytes};
 
 use goodbye::Goodbye;
@@ -290,7 +291,7 @@ impl Node {
 
     fn written(&mut self, now: Now, write: u64, result: Result<(), baton_types::Text>) {
         let ok = result.is_ok();
-        if let Err(cause) = result {
+        if let Err(cause) = &result {
             let text = format!("degraded: {cause}");
             self.shared.log(Line::new(Level::Error, text));
         }
@@ -301,6 +302,21 @@ impl Node {
             }
             Some(Waiting::Turn(group, token)) => {
                 self.with(&group, |group, _| group.turn_written(now, token, ok));
+            }
+            Some(Waiting::Desired(group)) => {
+                self.with(&group, |group, _| group.file_written(ok));
+            }
+            Some(Waiting::Operator(group, request, said)) => {
+                self.with(&group, |group, _| group.file_written(ok));
+                match result {
+                    Ok(()) => self.shared.reply(request, Reply::Done(said)),
+                    Err(cause) => {
+                        let text = format!(
+                            "{said}, but a restart of the daemon will not know of it: {cause}"
+                        );
+                        self.shared.refuse(request, Why::State, text);
+                    }
+                }
             }
             _ => {}
         }

@@ -267,10 +267,23 @@ impl Group {
     }
 
     pub(super) fn set_desired(&mut self, shared: &mut Shared, desired: Desired) {
-        if self.file.desired != desired {
+        // One that the disk refused is written again when it is said again.
+        if self.file.desired != desired || !self.file_kept {
             self.file.desired = desired;
-            shared.write(files::service(&self.name), &self.file, Waiting::Nobody);
+            self.file_kept = false;
+            let waiting = Waiting::Desired(self.name.clone());
+            self.file_write = shared.write(files::service(&self.name), &self.file, waiting);
         }
+    }
+
+    /// The write that the last word of an operator waits for; asked once.
+    pub(crate) fn take_file_write(&mut self) -> Option<u64> {
+        self.file_write.take()
+    }
+
+    /// The newest write of what the operator wants has ended.
+    pub(crate) fn file_written(&mut self, ok: bool) {
+        self.file_kept = ok;
     }
 
     /// An answer of the shell for the service.

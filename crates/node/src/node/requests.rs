@@ -7,6 +7,7 @@ use baton_wire::ask::Question;
 use super::Node;
 use crate::asks::{Asker, Then};
 use crate::effect::Effect;
+use crate::files::Waiting;
 use crate::request::{NodeRef, Reply, Request, Why, no_such_service};
 
 impl Node {
@@ -174,9 +175,15 @@ impl Node {
             self.shared.refuse(request, Why::State, text);
             return;
         }
-        match act(group, &mut self.shared) {
-            Ok(said) => self.shared.reply(request, Reply::Done(said)),
-            Err(text) => self.shared.refuse(request, Why::State, text),
+        group.take_file_write();
+        match (act(group, &mut self.shared), group.take_file_write()) {
+            // What the operator wants must outlast this daemon before it is said to be done.
+            (Ok(said), Some(write)) => {
+                let waiting = Waiting::Operator(name.clone(), request, said);
+                self.shared.writes.hand_over(write, waiting);
+            }
+            (Ok(said), None) => self.shared.reply(request, Reply::Done(said)),
+            (Err(text), _) => self.shared.refuse(request, Why::State, text),
         }
     }
 
