@@ -137,6 +137,7 @@ impl Group {
             settle: timing.probe_period * 2,
             expect: settings.expect,
             voter_limit: VOTER_LIMIT,
+            replace_dead_after: timing.replace_dead_after,
             initial_state: StateBytes::default(),
         };
         let lead_settings =
