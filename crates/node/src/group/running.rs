@@ -92,7 +92,10 @@ impl Group {
         }
         self.launched = Some(launch.clone());
         match self.foreign {
-            Some(foreign) if foreign.digest == launch.target.release.digest => {
+            // One that is being ended must not be taken for the one that is to run.
+            Some(foreign)
+                if foreign.digest == launch.target.release.digest && !self.ending_foreign =>
+            {
                 self.foreign = None;
                 self.service.adopt(now.moment, launch, foreign.pid);
             }
