@@ -144,8 +144,11 @@ pub enum Effect {
         /// With what.
         reply: Reply,
     },
-    /// Keep, or forget, a service that was loaded at run time.
+    /// Keep, or forget, a service that was loaded at run time; the reply to its request comes later
+    /// and is not "done" if that fails.
     Loaded {
+        /// Of [`crate::Event::Request`].
+        request: u64,
         /// Which service.
         group: GroupName,
         /// Whether it is loaded now.

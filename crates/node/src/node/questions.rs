@@ -184,7 +184,7 @@ impl Node {
             return;
         };
         group.unload(now, &mut self.shared);
-        self.shared.effects.push(Effect::Loaded { group: name.clone(), loaded: false });
+        self.shared.effects.push(Effect::Loaded { request, group: name.clone(), loaded: false });
         let said = format!("{name} is unloaded; its program is being stopped");
         self.shared.reply(request, Reply::Done(said));
     }

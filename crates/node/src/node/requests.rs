@@ -74,8 +74,12 @@ impl Node {
                     ),
                     false => format!("{name} is loaded"),
                 };
+                // What the service asks for first needs its settings in force.
+                let at = self.shared.effects.len();
                 self.set_services(now, vec![*settings]);
-                self.shared.effects.push(Effect::Loaded { group: name, loaded: true });
+                self.shared
+                    .effects
+                    .insert(at, Effect::Loaded { request, group: name, loaded: true });
                 self.shared.reply(request, Reply::Done(said));
             }
             Request::ServiceUnload { group, force } => {
