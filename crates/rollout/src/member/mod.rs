@@ -175,6 +175,8 @@ pub struct Member {
     withdrawn: Option<TurnId>,
     prepare: Option<Prepare>,
     /// Consecutive environment faults of this turn.
+    /// How long what ran before took to stop, in the turn under way.
+    stop_took: Duration,
     faults: u32,
     /// A hook of an earlier turn or stage that has not ended yet.
     hook: Option<HookKind>,
@@ -244,6 +246,7 @@ impl Member {
             kept_turn: None,
             withdrawn: None,
             prepare: None,
+            stop_took: Duration::ZERO,
             faults: 0,
             hook: None,
             note: Text::default(),

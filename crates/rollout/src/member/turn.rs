@@ -9,7 +9,7 @@ use std::time::Duration;
 use baton_types::limits::TURN_MAX_BOOTS;
 use baton_types::manifest::HookKind;
 use baton_types::policy::OnNotReady;
-use baton_types::{ClaimId, Moment, Now, Text, exact_duration};
+use baton_types::{ClaimId, Moment, Now, Text, exact_duration, format_duration};
 use baton_wire::TurnOutcome;
 use rand::RngExt as _;
 
@@ -265,6 +265,7 @@ impl Member {
                     self.file.previous = self.file.running.replace(target);
                 }
                 self.note = Text::default();
+                self.stop_took = now.moment.since(turn.since);
                 // `since` stays: `start_timeout` counts from the stop.
                 if let Some(turn) = &mut self.file.turn {
                     turn.stage = Stage::Started;
@@ -313,8 +314,17 @@ impl Member {
         let Some(turn) = &self.file.turn else { return };
         match turn.stage {
             Stage::Started => {
-                let took = exact_duration(turn.terms.start_timeout);
-                let reason = format!("not healthy within {took}: {}", self.note);
+                let limit = turn.terms.start_timeout;
+                let took = exact_duration(limit);
+                // What was slow then is not the new release.
+                let stop = match self.stop_took * 2 >= limit {
+                    true => {
+                        let stop = format_duration(self.stop_took);
+                        format!(", of which stopping what ran before took {stop}")
+                    }
+                    false => String::new(),
+                };
+                let reason = format!("not healthy within {took}{stop}: {}", self.note);
                 self.end(now, TurnOutcome::Failed, reason.trim_end_matches(": "));
             }
             Stage::Monitoring if self.healthy => self.judge_monitoring(now),

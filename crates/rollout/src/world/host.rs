@@ -45,6 +45,8 @@ pub(crate) struct Host {
     pub(crate) health_text: Text,
     pub(crate) starts: u32,
     pub(crate) stops: u32,
+    /// From the stop of a program to its end.
+    pub(crate) stop_takes: u64,
     pub(crate) outbox: Vec<TurnMessage>,
     boots: u8,
     events: Vec<(Moment, u32, MemberInput)>,
@@ -70,6 +72,7 @@ impl Host {
             health_text: Text::default(),
             starts: 0,
             stops: 0,
+            stop_takes: 50,
             outbox: Vec::new(),
             boots: 0,
             events: Vec::new(),
@@ -207,7 +210,7 @@ impl Host {
                 self.generation += 1;
                 self.running = None;
                 self.healthy = false;
-                self.after(now, 50, MemberInput::Service(ServiceNote::Stopped));
+                self.after(now, self.stop_takes, MemberInput::Service(ServiceNote::Stopped));
             }
             MemberOutput::StartService(target) => {
                 if self.running.as_ref() == Some(&target) {
