@@ -44,6 +44,7 @@ pub(super) fn begin_rollback(state: &mut GroupState, reason: &str) {
     state.reject(&to, reason, id);
     rollout.failures_before = u32::try_from(rollout.failures()).unwrap_or(u32::MAX);
     rollout.phase = 2;
+    rollout.wave = 0;
     rollout.epoch += 1;
     rollout.accepted = 0;
     rollout.prepared = true;

@@ -406,6 +406,37 @@ fn s37_waves_by_hand() {
     assert_eq!(world.on(2), 5);
 }
 
+/// The way back has waves of its own, of those that were moved: nobody waits for an approval of
+/// members that have no way to go.
+#[test]
+fn s37_waves_on_the_way_back_are_of_those_that_were_moved() {
+    for (touched, approvals) in [(1, 0), (2, 1)] {
+        let mut world = World::new(5);
+        for policy in [&mut world.view.settings.update, &mut world.view.settings.rollback] {
+            policy.waves = vec!["1".parse().expect("a limit")];
+            policy.approve = Approve::Manual;
+        }
+        let fails = ["n2", "n3"][touched - 1];
+        world.host(fails).behave(2, |behavior| behavior.verifies = false);
+        world.promote(2);
+        if touched == 2 {
+            world.run_until(|world| world.turn("n2") == Passed);
+            world.run(1_000);
+            done(&mut world, CommandAction::Approve);
+        }
+        assert_eq!(world.settle(), Paused);
+        done(&mut world, ROLLBACK);
+        world.run(60_000);
+        for _ in 0..approvals {
+            assert_eq!(world.rollout_state(), RolloutState::RollingBack);
+            assert!(world.waits_for().contains("approve redis.default"), "{}", world.waits_for());
+            done(&mut world, CommandAction::Approve);
+        }
+        assert_eq!(world.settle(), RolledBack, "{touched}");
+        assert_eq!(world.on(1), 5);
+    }
+}
+
 #[test]
 fn s38_a_member_of_a_finished_wave_falls_ill() {
     let mut world = World::new(5);
