@@ -7,3 +7,4 @@
 //! `docs/model.md` says what is left out and why.
 
 pub mod group;
+pub mod state;
