@@ -1,9 +1,10 @@
 //! Self-checks of the repository: what the documentation promises about the code's shape.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may fail loudly")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use baton_tests::mutants::Mutant;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The crates in reading order with the workspace crates that each may use.
@@ -153,6 +154,24 @@ fn no_test_is_ignored_and_nothing_is_left_to_do() {
         for mark in marks {
             assert!(!text.contains(mark), "{} has {mark}", file.display());
         }
+    }
+}
+
+/// Twenty mistakes that the simulator notices (`tests/mutants/run` shows it): a list that no longer
+/// fits the source would show nothing.
+#[test]
+fn every_mutant_fits_the_source() {
+    let mutants = Mutant::all(&root());
+    let names: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
+    assert_eq!(names.len(), mutants.len(), "two mutants have one name");
+    assert!(mutants.len() >= 20, "{} mutants", mutants.len());
+    for mutant in &mutants {
+        let source = read(&root().join(&mutant.file));
+        if let Err(unfit) = mutant.applied_to(&source) {
+            panic!("{unfit}");
+        }
+        let twice = format!("{source}{source}");
+        assert!(mutant.applied_to(&twice).is_err(), "{} fits in two places", mutant.name);
     }
 }
 
