@@ -30,11 +30,11 @@ fn main() -> ExitCode {
     let copy = Copy { root: target.join("mutants/tree"), target: target.join("mutants/target") };
     copy.refresh(&root);
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let mutants: Vec<Mutant> = Mutant::all(&root)
-        .into_iter()
-        .filter(|mutant| wanted.is_empty() || wanted.contains(&mutant.name))
-        .collect();
-    assert!(!mutants.is_empty(), "no mutant is called {wanted:?}");
+    let mut mutants = Mutant::all(&root);
+    for name in &wanted {
+        assert!(mutants.iter().any(|mutant| mutant.name == *name), "no mutant is called {name}");
+    }
+    mutants.retain(|mutant| wanted.is_empty() || wanted.contains(&mutant.name));
 
     let mut left = Vec::new();
     for mutant in &mutants {
