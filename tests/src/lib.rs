@@ -24,6 +24,7 @@ pub mod host;
 pub mod leftovers;
 pub mod log;
 pub mod loopback;
+pub mod mutants;
 pub mod namespace;
 pub mod observer;
 pub mod packet_filter;
