@@ -1,6 +1,6 @@
 //! The control API's vocabulary: HTTP/1.1 and JSON on a Unix socket. Server and client share it.
 
-use baton_types::{CommandAction, CommandAnswer, CommandId, GroupName};
+use baton_types::{CommandAction, CommandAnswer, CommandId, Digest, GroupName};
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/command`.
@@ -107,6 +107,16 @@ pub struct GroupQuery {
     /// Only for `/v1/logs`: how many of the last lines.
     #[serde(default)]
     pub lines: Option<usize>,
+}
+
+/// `GET /v1/config`: the content of one configuration revision.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigQuery {
+    /// Of which group.
+    pub group: GroupName,
+    /// Its digest.
+    pub digest: Digest,
 }
 
 /// Done, in one sentence.

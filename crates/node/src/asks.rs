@@ -121,9 +121,15 @@ impl Asks {
 
     fn patience(&self, pending: &Pending, has_leader: impl Fn(&GroupName) -> bool) -> Duration {
         match pending.question {
-            Question::Status(_) | Question::History(_) if has_leader(pending.group()) => READING,
+            Question::Status(_) | Question::History(_) | Question::Config(..)
+                if has_leader(pending.group()) =>
+            {
+                READING
+            }
             // A copy is at hand, and says that nobody leads.
-            Question::Status(_) | Question::History(_) => READING.min(self.retry * 4),
+            Question::Status(_) | Question::History(_) | Question::Config(..) => {
+                READING.min(self.retry * 4)
+            }
             Question::Command(_) if pending.was_sent || has_leader(pending.group()) => COMMAND,
             Question::Command(_) => COMMAND.min(self.leaderless),
         }
@@ -135,7 +141,9 @@ impl Pending {
     /// and again.
     fn last_moment(&self) -> Moment {
         match self.question {
-            Question::Status(_) | Question::History(_) => self.since + READING,
+            Question::Status(_) | Question::History(_) | Question::Config(..) => {
+                self.since + READING
+            }
             Question::Command(_) => self.since + COMMAND,
         }
     }
@@ -144,7 +152,9 @@ impl Pending {
     pub(crate) fn group(&self) -> &GroupName {
         match &self.question {
             Question::Command(command) => &command.group,
-            Question::Status(group) | Question::History(group) => group,
+            Question::Status(group) | Question::History(group) | Question::Config(group, _) => {
+                group
+            }
         }
     }
 }

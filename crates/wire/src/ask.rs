@@ -1,6 +1,6 @@
 //! Commands and questions that one node passes on to a group's leader, and the answers.
 
-use baton_types::{Command, CommandAnswer, CommandId, GroupName};
+use baton_types::{Command, CommandAnswer, CommandId, Digest, GroupName};
 use serde::{Deserialize, Serialize};
 
 /// Something for a group's leader.
@@ -21,6 +21,9 @@ pub enum Question {
     Status(GroupName),
     /// Which rollouts ended? Answered with a list of `HistoryStatus` as JSON.
     History(GroupName),
+    /// What does this configuration revision hold? Answered with `RevisionContent` as JSON, or
+    /// `null` for one that the leader does not keep.
+    Config(GroupName, Digest),
 }
 
 /// What came of an [`Ask`].

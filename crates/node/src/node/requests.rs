@@ -17,6 +17,10 @@ impl Node {
             }
             Request::Status(group) => self.reading(now, request, group, Question::Status),
             Request::History(group) => self.reading(now, request, group, Question::History),
+            Request::Config(group, digest) => {
+                let question = |group| Question::Config(group, digest);
+                self.reading(now, request, group, question);
+            }
             Request::Groups => {
                 let groups = self.known_groups();
                 self.json(request, &groups);
@@ -127,7 +131,7 @@ impl Node {
         now: Now,
         request: u64,
         group: GroupName,
-        question: fn(GroupName) -> Question,
+        question: impl FnOnce(GroupName) -> Question,
     ) {
         if self.knows(request, &group) {
             let id = self.shared.random_id();

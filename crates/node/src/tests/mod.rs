@@ -2,4 +2,5 @@
 
 mod bench;
 mod ending;
+mod revisions;
 mod services;
