@@ -67,7 +67,7 @@ pub(crate) async fn run(
 
 /// Sends a command and, where asked to, waits for the end of the rollout that it started or
 /// touched.
-async fn steer(
+pub(crate) async fn steer(
     client: &Client,
     output: &mut Output,
     typed: Typed,
@@ -213,7 +213,10 @@ fn one_of<'a>(history: &'a [HistoryStatus], start: &str) -> Result<&'a HistorySt
     }
 }
 
-async fn read_status(client: &Client, group: &GroupName) -> Result<GroupStatus, Failure> {
+pub(crate) async fn read_status(
+    client: &Client,
+    group: &GroupName,
+) -> Result<GroupStatus, Failure> {
     match client.get(&status_path(group)).await {
         Ok(status) => Ok(status),
         Err(error) => Err(with_known_groups(client, error).await),

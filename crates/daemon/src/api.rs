@@ -1,6 +1,6 @@
 //! The control API's vocabulary: HTTP/1.1 and JSON on a Unix socket. Server and client share it.
 
-use baton_types::{CommandAction, CommandAnswer, CommandId, GroupName, RolloutId};
+use baton_types::{CommandAction, CommandAnswer, CommandId, Digest, GroupName, RolloutId};
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/command`.
@@ -110,6 +110,16 @@ pub struct GroupQuery {
     /// Only for `/v1/outcomes`: which rollout.
     #[serde(default)]
     pub rollout: Option<RolloutId>,
+}
+
+/// `GET /v1/config`: the content of one configuration revision.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigQuery {
+    /// Of which group.
+    pub group: GroupName,
+    /// Its digest.
+    pub digest: Digest,
 }
 
 /// Done, in one sentence.

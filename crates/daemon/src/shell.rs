@@ -245,6 +245,11 @@ impl Shell {
                         depots.fetch(settings, depot, release);
                     });
                 }
+                Effect::FetchRevision { group, depot, digest } => {
+                    self.with_settings(&group, |depots, settings| {
+                        depots.fetch_revision(settings, depot, digest);
+                    });
+                }
                 Effect::Unpack { group, release } => self.depots.unpack(group, release),
                 Effect::ReadChannel { group, depot, name, channel, versions } => {
                     self.with_settings(&group, |depots, settings| {

@@ -125,9 +125,15 @@ impl Asks {
 
     fn patience(&self, pending: &Pending, has_leader: impl Fn(&GroupName) -> bool) -> Duration {
         match pending.question {
-            Question::Status(_) | Question::History(_) if has_leader(pending.group()) => READING,
+            Question::Status(_) | Question::History(_) | Question::Config(..)
+                if has_leader(pending.group()) =>
+            {
+                READING
+            }
             // A copy is at hand, and says that nobody leads.
-            Question::Status(_) | Question::History(_) => READING.min(self.retry * 4),
+            Question::Status(_) | Question::History(_) | Question::Config(..) => {
+                READING.min(self.retry * 4)
+            }
             Question::Outcomes(..) => ROUND,
             Question::Command(_) if pending.was_sent || has_leader(pending.group()) => COMMAND,
             Question::Command(_) => COMMAND.min(self.leaderless),
@@ -140,7 +146,9 @@ impl Pending {
     /// and again.
     fn last_moment(&self) -> Moment {
         match self.question {
-            Question::Status(_) | Question::History(_) => self.since + READING,
+            Question::Status(_) | Question::History(_) | Question::Config(..) => {
+                self.since + READING
+            }
             Question::Outcomes(..) => self.since + ROUND,
             Question::Command(_) => self.since + COMMAND,
         }
@@ -150,9 +158,10 @@ impl Pending {
     pub(crate) fn group(&self) -> &GroupName {
         match &self.question {
             Question::Command(command) => &command.group,
-            Question::Status(group) | Question::History(group) | Question::Outcomes(group, _) => {
-                group
-            }
+            Question::Status(group)
+            | Question::History(group)
+            | Question::Outcomes(group, _)
+            | Question::Config(group, _) => group,
         }
     }
 }

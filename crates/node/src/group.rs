@@ -7,6 +7,7 @@
 mod facts;
 mod leadership;
 mod outcomes;
+mod revisions;
 mod running;
 mod status;
 mod turns;
@@ -38,6 +39,7 @@ use crate::effect::{Level, Line};
 use crate::files::{self, ServiceFile, Waiting};
 use crate::shared::Shared;
 
+pub(crate) use revisions::revision_json;
 pub(crate) use status::copy_of_nothing;
 
 /// See the module's page.
@@ -74,6 +76,10 @@ pub(crate) struct Group {
     /// Versions that the reading under way looks up.
     looked_up: Vec<Version>,
     channel_error: String,
+    /// What is being fetched, and waits for its configuration revision or its release.
+    fetches: Vec<revisions::Fetch>,
+    /// `config apply` commands that wait until this leader has the revision itself.
+    applications: Vec<Command>,
     /// Voters to remove, with the commands that ask for it.
     removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
     leading: bool,
@@ -173,6 +179,8 @@ impl Group {
             reading_channel: false,
             looked_up: Vec::new(),
             channel_error: String::new(),
+            fetches: Vec::new(),
+            applications: Vec::new(),
             removals: BTreeMap::new(),
             leading: false,
             told_leader: None,

@@ -9,6 +9,7 @@ mod ring_side;
 mod tables;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use baton_ring::{Me, Ring, RingOutput, SavedRing};
 use baton_supervise::ServiceInput;
@@ -91,6 +92,7 @@ impl Node {
             ring,
             directory: Directory::default(),
             manifests: boot.manifests.clone(),
+            revisions: boot.revisions.clone(),
             unpacked: boot.unpacked.clone(),
             keep_due: None,
             writes: Writes::default(),
@@ -136,6 +138,14 @@ impl Node {
                     self.shared.manifests.insert(release.digest, Manifest::clone(manifest));
                 }
                 self.with(&group, |group, shared| group.fetched(now, shared, &release, result));
+            }
+            Event::RevisionFetched { group, digest, result } => {
+                if let Ok(revision) = &result {
+                    self.shared.revisions.insert(digest, Arc::clone(revision));
+                }
+                self.with(&group, |group, shared| {
+                    group.revision_fetched(now, shared, digest, &result);
+                });
             }
             Event::Unpacked { group, release, result } => {
                 if result.is_ok() {
@@ -274,6 +284,7 @@ impl Node {
             // What goes must be brought back before it runs again.
             self.shared.unpacked.retain(|digest| keep.contains(digest));
             self.shared.manifests.retain(|digest, _| keep.contains(digest));
+            self.shared.revisions.retain(|digest, _| keep.contains(digest));
             self.shared.effects.push(Effect::KeepReleases { group, keep });
         }
     }

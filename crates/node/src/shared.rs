@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::asks::{Asker, Asks, Gathering, Gatherings};
 use crate::directory::Directory;
 use crate::effect::{Effect, Level, Line};
-use crate::event::Manifests;
+use crate::event::{Manifests, Revisions};
 use crate::files::{Waiting, Writes};
 use crate::relays::Relays;
 use crate::request::{Reply, Why};
@@ -31,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) ring: Ring,
     pub(crate) directory: Directory,
     pub(crate) manifests: Manifests,
+    pub(crate) revisions: Revisions,
     pub(crate) unpacked: BTreeSet<Digest>,
     /// This service needs other releases than before: what nobody needs may go.
     pub(crate) keep_due: Option<GroupName>,

@@ -96,7 +96,11 @@ fn group_lines(
         say(format!("the baseline is {baseline}"), None);
     }
     for rejected in new.rejected.iter().filter(|rejected| !old.rejected.contains(rejected)) {
-        say(format!("{} is rejected: {}", rejected.release, rejected.why), None);
+        let config = match rejected.config {
+            0 => String::new(),
+            number => format!(" config {number}"),
+        };
+        say(format!("{}{config} is rejected: {}", rejected.release, rejected.why), None);
     }
 }
 

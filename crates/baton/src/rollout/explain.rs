@@ -7,7 +7,7 @@
 use baton_types::status::{GroupStatus, MemberStatus, RolloutStatus};
 use jiff::Timestamp;
 
-use super::render::{is_under_way, members, or, reason, target, way};
+use super::render::{is_under_way, members, or, reason, runs, target, way};
 use crate::output::{ago, count};
 
 /// The sentences.
@@ -251,7 +251,7 @@ fn about_member(member: &MemberStatus) -> String {
         parts.push(format!("{} in the ring", member.ring));
     }
     if !member.release.is_empty() {
-        parts.push(format!("runs {}", member.release));
+        parts.push(format!("runs {}", runs(member)));
     }
     match dotless(&why) {
         "" => format!("{}: {}.", member.name, parts.join(", ")),

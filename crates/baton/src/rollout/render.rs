@@ -129,7 +129,7 @@ pub(crate) fn member_table(members: &[MemberStatus]) -> Table {
         table.row(vec![
             member.name.clone(),
             turn(member),
-            or(&member.release, "-").to_owned(),
+            or(&runs(member), "-").to_owned(),
             or(&member.health, "unknown").to_owned(),
             member.ring.clone(),
             attempts,
@@ -164,9 +164,18 @@ pub(crate) fn reason(member: &MemberStatus) -> String {
 
 /// `redis/7.0.15`, with the number of its configuration revision if it has one.
 pub(crate) fn target(target: &TargetStatus) -> String {
-    match target.config {
-        0 => target.release.clone(),
-        number => format!("{} config {number}", target.release),
+    with_config(&target.release, target.config)
+}
+
+/// What a member runs, as [`target`] writes it; empty if that is nothing.
+pub(crate) fn runs(member: &MemberStatus) -> String {
+    with_config(&member.release, member.config)
+}
+
+fn with_config(release: &str, config: u32) -> String {
+    match config {
+        0 => release.to_owned(),
+        number => format!("{release} config {number}"),
     }
 }
 

@@ -7,6 +7,7 @@ use baton_wire::ask::{AnswerContent, Ask, Question};
 use baton_wire::{Envelope, Message, TurnMessage};
 
 use super::Node;
+use crate::group::revision_json;
 
 impl Node {
     pub(super) fn packet(&mut self, now: Now, from: SocketAddr, envelope: Envelope) {
@@ -108,7 +109,7 @@ impl Node {
                     self.shared.answer(Some(sender), ask.id, AnswerContent::Json(json));
                 }
             }
-            question @ (Question::Status(_) | Question::History(_)) => {
+            question @ (Question::Status(_) | Question::History(_) | Question::Config(..)) => {
                 let content = self.read(now, &question).unwrap_or(AnswerContent::NotLeader);
                 self.shared.answer(Some(sender), ask.id, content);
             }
@@ -117,10 +118,15 @@ impl Node {
 
     /// The answer to a reading question, if this node leads the group.
     pub(super) fn read(&self, now: Now, question: &Question) -> Option<AnswerContent> {
-        let (Question::Status(name) | Question::History(name)) = question else { return None };
+        let (Question::Status(name) | Question::History(name) | Question::Config(name, _)) =
+            question
+        else {
+            return None;
+        };
         let group = self.groups.get(name).filter(|group| group.is_leading())?;
         Some(AnswerContent::Json(match question {
             Question::History(_) => group.history_json(),
+            Question::Config(_, digest) => revision_json(&self.shared, name, *digest),
             _ => group.status_json(now, &self.shared),
         }))
     }

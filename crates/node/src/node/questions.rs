@@ -7,7 +7,7 @@ use baton_wire::ask::{AnswerContent, Ask, Question};
 use super::Node;
 use crate::asks::{Asker, Due, Then};
 use crate::effect::Effect;
-use crate::group::{copy_of_nothing, leader_by_facts};
+use crate::group::{copy_of_nothing, leader_by_facts, revision_json};
 use crate::request::{Reply, Why, no_such_service};
 use crate::shared::text;
 
@@ -112,6 +112,9 @@ impl Node {
                 Some(group) => group.status_json(now, &self.shared),
                 None => copy_of_nothing(&self.shared, &name),
             }),
+            Question::Config(_, digest) => {
+                AnswerContent::Json(revision_json(&self.shared, &name, digest))
+            }
             Question::History(_) => match self.groups.get(&name) {
                 Some(group) => AnswerContent::Json(group.history_json()),
                 None => {

@@ -21,6 +21,10 @@ impl Node {
             Request::Outcomes(group, rollout) => {
                 self.reading(now, request, group, |group| Question::Outcomes(group, rollout));
             }
+            Request::Config(group, digest) => {
+                let question = |group| Question::Config(group, digest);
+                self.reading(now, request, group, question);
+            }
             Request::Groups => {
                 let groups = self.known_groups();
                 self.json(request, &groups);

@@ -132,6 +132,10 @@ impl Bench {
                 let result = Ok(Box::new(manifest(&release)));
                 Event::Fetched { group, release, result }
             }
+            Effect::FetchRevision { group, digest, .. } => {
+                let result = Ok(std::sync::Arc::new(baton_types::Revision::default()));
+                Event::RevisionFetched { group, digest, result }
+            }
             Effect::Unpack { group, release } => Event::Unpacked { group, release, result: Ok(()) },
             Effect::ReadChannel { group, .. } => {
                 let head = self.head.clone().map(|release| ChannelEntry {
@@ -172,6 +176,7 @@ pub(super) fn boot(services: &[(&GroupName, Option<&Release>)]) -> Boot {
         services: Vec::new(),
         files: BTreeMap::new(),
         manifests: BTreeMap::new(),
+        revisions: BTreeMap::new(),
         unpacked: BTreeSet::new(),
         adopted: BTreeMap::new(),
         seed: 7,

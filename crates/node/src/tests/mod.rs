@@ -3,4 +3,5 @@
 mod bench;
 mod ending;
 mod relays;
+mod revisions;
 mod services;

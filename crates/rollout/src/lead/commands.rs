@@ -14,6 +14,7 @@ use crate::rules::start::planned;
 use crate::state::{Acted, GroupState, Pause};
 use crate::view::View;
 
+use super::apply::Applied;
 use super::draft::{begin_ending, begin_rollback, supersede};
 use super::{Found, Lead};
 
@@ -48,6 +49,15 @@ impl Lead {
             CommandAction::Approve => approve(draft),
             CommandAction::Cordon { node } => cordon(draft, view, *node),
             CommandAction::Uncordon { node } => uncordon(draft, view, *node),
+            CommandAction::ApplyConfig { digest } => {
+                match self.apply(now, draft, view, *digest, &command.by) {
+                    Ok(Applied::Starts(message)) => Ok(message),
+                    Ok(Applied::Already(message, rollout)) => {
+                        return answer(CommandResult::Done, &message, rollout);
+                    }
+                    Err(message) => Err(message),
+                }
+            }
             CommandAction::ReadChannel => {
                 self.read_channel = true;
                 return answer(CommandResult::Done, "the channel is read now", shown(draft));
@@ -101,7 +111,7 @@ impl Lead {
             Some(Err(why)) => return Err(why.to_string()),
             None => return Err("the depot was not asked for the release; type it again".to_owned()),
         };
-        let target = Target::of(found.release);
+        let target = Target { release: found.release, config: draft.config_in_force() };
         if let Some(rollout) = draft.next.as_deref().or(draft.rollout.as_deref())
             && rollout.ending.is_none()
             && rollout.phase == 1
@@ -214,7 +224,11 @@ impl Lead {
         if again && !is_baseline {
             draft.allow(&last.to);
             let promotion = None;
-            let new = self.plan(now, view, RolloutKind::Update, last.to.clone(), promotion);
+            let kind = match last.kind {
+                RolloutKind::Config => RolloutKind::Config,
+                _ => RolloutKind::Update,
+            };
+            let new = self.plan(now, view, kind, last.to.clone(), promotion);
             supersede(draft, new);
             return Ok(format!("{} is tried again{}", last.to, held(draft, &group)));
         }
@@ -400,7 +414,7 @@ pub(super) fn note_acted(draft: &mut GroupState, depot: &Text, promotion: u64) {
 }
 
 /// What follows a sentence while a typed pause holds.
-fn held(draft: &GroupState, group: &str) -> String {
+pub(super) fn held(draft: &GroupState, group: &str) -> String {
     match &draft.pause {
         Some(pause) => {
             format!(", but the group is paused by {}: `baton rollout resume {group}`", pause.by)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use baton_types::limits::TURN_MAX_BOOTS;
 use baton_types::manifest::HookKind;
 use baton_types::policy::OnNotReady;
-use baton_types::{ClaimId, Moment, Now, Text, exact_duration, format_duration};
+use baton_types::{ClaimId, Digest, Moment, Now, Target, Text, exact_duration, format_duration};
 use baton_wire::TurnOutcome;
 use rand::RngExt as _;
 
@@ -26,15 +26,15 @@ impl Member {
         match input {
             MemberInput::Persisted { token, ok } => self.persisted(now, token, ok),
             MemberInput::Fetched { digest, result } => {
-                if self.prepare.as_ref().is_some_and(|p| p.target.release.digest == digest) {
+                if self.prepare.as_ref().is_some_and(|p| p.target.key() == digest) {
                     self.prepare_fetched(now, &result);
                 }
-                if self.doing == Doing::Fetching && self.turn_digest() == Some(digest) {
+                if self.doing == Doing::Fetching && self.turn_target(digest, Target::key) {
                     self.fetched(now, result);
                 }
             }
             MemberInput::Unpacked { digest, result } => {
-                if self.doing == Doing::Unpacking && self.turn_digest() == Some(digest) {
+                if self.doing == Doing::Unpacking && self.turn_target(digest, release_digest) {
                     self.unpacked(now, result);
                 }
             }
@@ -149,7 +149,7 @@ impl Member {
         self.say_progress(now);
     }
 
-    fn run_hook(&mut self, now: Now, kind: HookKind, target: baton_types::Target) {
+    fn run_hook(&mut self, now: Now, kind: HookKind, target: Target) {
         if self.hook.is_some() {
             // One of an earlier turn that was withdrawn still runs; it ends by its own timeout.
             self.doing = Doing::Pausing(now.moment + READY_INTERVAL);
@@ -374,13 +374,17 @@ impl Member {
         }
     }
 
-    fn turn_digest(&self) -> Option<baton_types::Digest> {
-        self.file.turn.as_ref().map(|turn| turn.terms.target.release.digest)
+    fn turn_target(&self, digest: Digest, named_by: fn(&Target) -> Digest) -> bool {
+        self.file.turn.as_ref().is_some_and(|turn| named_by(&turn.terms.target) == digest)
     }
 
     fn terms(&self, ask: fn(&baton_wire::Terms) -> bool) -> bool {
         self.file.turn.as_ref().is_some_and(|turn| ask(&turn.terms))
     }
+}
+
+fn release_digest(target: &Target) -> Digest {
+    target.release.digest
 }
 
 /// What a note says against the service, if anything.

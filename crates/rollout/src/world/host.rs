@@ -194,7 +194,7 @@ impl Host {
                 if result == FetchResult::Done && !there {
                     self.fetched.push(target.clone());
                 }
-                let digest = target.release.digest;
+                let digest = target.key();
                 self.after(now, 20, MemberInput::Fetched { digest, result });
             }
             MemberOutput::Unpack { target } => {
@@ -229,7 +229,7 @@ impl Host {
     }
 
     fn hook(&mut self, now: Now, kind: HookKind, target: &Target) -> HookVerdict {
-        let behavior = self.behaviors.entry(target.release.digest.0[0]).or_default();
+        let behavior = self.behaviors.entry(target.key().0[0]).or_default();
         match kind {
             HookKind::Install if behavior.reboots > 0 => {
                 behavior.reboots -= 1;
@@ -253,7 +253,7 @@ impl Host {
 
     fn schedule_start(&mut self, now: Now, target: Target, delay: u64) {
         self.generation += 1;
-        let behavior = self.behaviors.entry(target.release.digest.0[0]).or_default().clone();
+        let behavior = self.behaviors.entry(target.key().0[0]).or_default().clone();
         match behavior.healthy_after {
             Some(after) => {
                 self.after(now, delay + after, MemberInput::Service(ServiceNote::Healthy))

@@ -6,6 +6,7 @@ mod host;
 mod random;
 mod scenarios_basic;
 mod scenarios_commands;
+mod scenarios_config;
 mod scenarios_faults;
 
 use std::collections::{BTreeMap, VecDeque};
