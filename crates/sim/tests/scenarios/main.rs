@@ -6,6 +6,7 @@
 
 mod members;
 mod operators;
+mod revisions;
 mod targets;
 mod turns;
 
