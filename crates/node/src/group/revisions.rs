@@ -28,10 +28,12 @@ pub(super) struct Fetch {
 }
 
 impl Group {
-    /// Fetches a target: first its revision, unless that is here, then its release.
+    /// Fetches a target: first its revision, then its release. One that is here is looked at all the
+    /// same, which asks nothing of the depot: with today's keys, and today's environment for the
+    /// names in its files.
     pub(super) fn fetch(&mut self, shared: &mut Shared, target: Target, depot: String) {
         let release = target.release.clone();
-        let missing = target.config.digest.filter(|digest| !shared.revisions.contains_key(digest));
+        let revision = target.config.digest;
         let fetch = Fetch { target, depot: depot.clone() };
         if !self.fetches.contains(&fetch) {
             self.fetches.push(fetch);
@@ -39,7 +41,7 @@ impl Group {
             self.fetches.drain(..surplus);
         }
         let group = self.name.clone();
-        shared.effects.push(match missing {
+        shared.effects.push(match revision {
             Some(digest) => Effect::FetchRevision { group, depot, digest },
             None => Effect::Fetch { group, depot, release },
         });

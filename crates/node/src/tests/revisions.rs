@@ -34,6 +34,8 @@ fn a_revision_is_looked_at_then_rolled_out_then_kept_and_shown() {
             if launch.target.config.number == 1 && launch.revision.is_some())
     });
     assert!(looked.is_some() && looked < fetched && fetched < launched, "{asked:#?}");
+    let looks = asked.iter().filter(|effect| matches!(effect, Effect::FetchRevision { .. }));
+    assert!(looks.count() >= 2, "the leader and the member look, each for itself");
     for effect in asked {
         if let Effect::KeepReleases { keep, .. } = effect {
             assert!(keep.contains(&REVISION), "{keep:?}");

@@ -7,6 +7,7 @@
 mod members;
 mod operators;
 mod relays;
+mod revisions;
 mod targets;
 mod turns;
 
