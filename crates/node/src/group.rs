@@ -18,6 +18,7 @@ use std::sync::Arc;
 use baton_ledger::{
     Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, Opened, Role, Seen,
 };
+use baton_ring::MemberState;
 use baton_rollout::{
     GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings,
 };
@@ -327,11 +328,11 @@ impl Group {
         for (node, _) in shared.directory.members(&self.name) {
             let Some(member) = shared.ring.member(node) else { continue };
             let liveness = match member.state {
-                baton_ring::MemberState::Alive => Liveness::Alive,
-                baton_ring::MemberState::Suspect => Liveness::Suspect,
-                baton_ring::MemberState::Restarting => Liveness::Restarting,
-                baton_ring::MemberState::Dead => Liveness::Dead,
-                baton_ring::MemberState::Left => Liveness::Left,
+                MemberState::Alive => Liveness::Alive,
+                MemberState::Suspect => Liveness::Suspect,
+                MemberState::Restarting => Liveness::Restarting,
+                MemberState::Dead => Liveness::Dead,
+                MemberState::Left => Liveness::Left,
             };
             let told = shared.directory.ledger(&self.name, node);
             seen.push(Seen {
@@ -341,6 +342,15 @@ impl Group {
                 leader: told.and_then(|fact| fact.leader),
                 heard_of_me: None,
             });
+        }
+        // The facts of one that left or was forgotten are gone, its vote is not.
+        for voter in self.ledger.view().voters {
+            let has_left = shared.forgotten.contains(&voter.node)
+                || shared.ring.member(voter.node).is_some_and(|m| m.state == MemberState::Left);
+            if has_left && seen.iter().all(|entry| entry.node != voter.node) {
+                let (node, liveness) = (voter.node, Liveness::Left);
+                seen.push(Seen { node, liveness, lineage: None, leader: None, heard_of_me: None });
+            }
         }
         // One that asked to be removed must not be let in again before it is gone.
         for node in self.removals.keys() {

@@ -82,6 +82,7 @@ impl Node {
             boot: boot.nonce,
             version: boot.version.clone(),
         };
+        let forgotten = saved.forgotten.iter().map(|record| record.node).collect();
         let ring = Ring::new(me, boot.timing.clone(), saved, rng.random(), now.moment);
         let shared = Shared {
             me: boot.node,
@@ -90,6 +91,7 @@ impl Node {
             timing: boot.timing.clone(),
             labels: boot.labels.clone(),
             ring,
+            forgotten,
             directory: Directory::default(),
             manifests: boot.manifests.clone(),
             revisions: boot.revisions.clone(),

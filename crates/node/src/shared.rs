@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) timing: RingTiming,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) ring: Ring,
+    /// Members that were forgotten, as the ring saves them: it keeps only their tombstones.
+    pub(crate) forgotten: BTreeSet<NodeId>,
     pub(crate) directory: Directory,
     pub(crate) manifests: Manifests,
     pub(crate) revisions: Revisions,

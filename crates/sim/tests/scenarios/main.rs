@@ -10,6 +10,7 @@ mod relays;
 mod revisions;
 mod targets;
 mod turns;
+mod voters;
 
 use std::time::Duration;
 
