@@ -120,32 +120,3 @@ fn s48_one_of_three_back_after_a_power_loss_runs_its_release_and_no_more() {
         world.rollout_ended() || world.is("2", State::Paused)
     });
 }
-
-#[test]
-fn a_voter_that_is_dead_for_long_gives_its_place_to_a_spare_member() {
-    let mut world = World::on_release_1(Setup::of(3, 8), Behaviour::healthy());
-    let names = |world: &mut World| {
-        let asked = world.follower();
-        world.status(asked).voters
-    };
-    let first = names(&mut world);
-    assert_eq!(first.len(), 7, "{first:?}");
-    let leader = world.leader().unwrap_or_default();
-    let is_voter = |host: &usize| first.contains(&format!("n{}", host + 1));
-    let spare = world.all().find(|host| !is_voter(host)).unwrap_or_default();
-    let dead = world.all().filter(is_voter).find(|host| *host != leader).unwrap_or_default();
-    world.power_off(dead);
-    world.pass(MINUTE * 9);
-    assert_eq!(names(&mut world), first, "not before its time");
-    world.pass(MINUTE * 2);
-    let now = names(&mut world);
-    assert_eq!(now.len(), 7, "{now:?}");
-    assert!(now.contains(&format!("n{}", spare + 1)), "{now:?}");
-    assert!(!now.contains(&format!("n{}", dead + 1)), "{now:?}");
-    // Back again it has no vote, and its turn like anybody else.
-    world.start(dead);
-    world.pass(seconds(30));
-    world.promote("2", Behaviour::healthy());
-    world.run_until_is("2", State::Completed);
-    assert_eq!((world.run("2"), names(&mut world)), (8, now));
-}
