@@ -59,14 +59,14 @@ pub(crate) enum RolloutCommand {
     Retry(Typed),
     /// Let the next wave go
     Approve(Typed),
-    /// Restart every member on what it runs, one at a time
+    /// Restart every member on what it runs, one at a time (not in this version: refused)
     Restart {
         #[command(flatten)]
         typed: Typed,
         #[command(flatten)]
         wait: Wait,
     },
-    /// Reboot the machine of every member, one at a time
+    /// Reboot the machine of every member, one at a time (not in this version: refused)
     Reboot {
         #[command(flatten)]
         typed: Typed,
