@@ -35,7 +35,9 @@ pub enum DepotError {
         reason: String,
     },
     /// The depot's folder or its `depot.json` is not there: not yet made, or not mounted.
-    #[error("there is no depot at {url}: `baton depot init {url}` makes one")]
+    #[error(
+        "there is no depot at {url}: is it mounted? A new one is made by `baton depot init {url}`"
+    )]
     NoDepot {
         /// Where it was looked for.
         url: String,

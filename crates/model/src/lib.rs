@@ -8,3 +8,4 @@
 
 pub mod group;
 pub mod state;
+mod steps;

@@ -218,19 +218,24 @@ impl Lead {
         let Some(last) = last_ended(draft).cloned() else {
             return Err("no rollout of this group has ended: there is nothing to retry".to_owned());
         };
-        let rejected = draft.rejection(&last.to).is_some();
+        // What a rollback of its own left is what it rejected.
+        let target = match (last.kind, &last.from) {
+            (RolloutKind::Rollback, Some(left)) => left.clone(),
+            _ => last.to.clone(),
+        };
+        let rejected = draft.rejection(&target).is_some();
         let again = rejected || last.state == RolloutState::Cancelled;
-        let is_baseline = draft.baseline().is_some_and(|baseline| baseline.same_as(&last.to));
+        let is_baseline = draft.baseline().is_some_and(|baseline| baseline.same_as(&target));
         if again && !is_baseline {
-            draft.allow(&last.to);
+            draft.allow(&target);
             let promotion = None;
             let kind = match last.kind {
                 RolloutKind::Config => RolloutKind::Config,
                 _ => RolloutKind::Update,
             };
-            let new = self.plan(now, view, kind, last.to.clone(), promotion);
+            let new = self.plan(now, view, kind, target.clone(), promotion);
             supersede(draft, new);
-            return Ok(format!("{} is tried again{}", last.to, held(draft, &group)));
+            return Ok(format!("{target} is tried again{}", held(draft, &group)));
         }
         if draft.gave_up.is_empty() {
             return Err(format!(

@@ -93,6 +93,11 @@ fn s15_rollbacks_never_swing() {
     assert!(why.contains("nothing completed before the baseline redis/1"), "{why}");
     world.run(60_000);
     assert_eq!(world.on(1), 5);
+    // What was left is what `retry` allows again.
+    assert!(world.waits_for().contains("redis/2 was rejected"), "{}", world.waits_for());
+    done(&mut world, CommandAction::Retry);
+    assert_eq!(world.settle(), Completed);
+    assert_eq!((world.on(2), world.baseline()), (5, Some(2)));
 }
 
 #[test]
