@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use crate::cli::baton;
+use crate::cli::{Answer, Cli, baton};
 
 /// A depot in a directory, with its key beside it.
 pub struct Depot {
@@ -31,9 +31,18 @@ impl Depot {
 
     /// Puts `name/version` at the head of the channel `stable`.
     pub fn promote(&self, release: &str) {
+        self.promote_by(release, baton);
+    }
+
+    /// The same, typed where a daemon is told of it.
+    pub fn promote_at(&self, release: &str, cli: &Cli) -> Answer {
+        self.promote_by(release, |words| cli.run(words))
+    }
+
+    fn promote_by(&self, release: &str, run: impl Fn(&[&str]) -> Answer) -> Answer {
         let (url, key) = (self.url(), self.key());
         let place = ["--channel", "stable", "--depot", &url, "--key", &key];
-        baton(&[&["depot", "promote", release], &place[..]].concat());
+        run(&[&["depot", "promote", release], &place[..]].concat())
     }
 
     /// Its URL, as a service file names it.

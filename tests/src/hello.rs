@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toml::Table;
 
-use crate::cli::baton;
+use crate::cli::{Answer, baton};
 use crate::depot::Depot;
 use crate::fleet::Fleet;
 use crate::host::{Host, HostSettings};
@@ -174,6 +174,11 @@ impl<G: Ground> Hello<G> {
     /// Promotes a version.
     pub fn promote(&self, version: &str) {
         self.depot.promote(&format!("hello/{version}"));
+    }
+
+    /// Promotes a version where a daemon is told of it at once.
+    pub fn promote_at(&self, host: usize, version: &str) -> Answer {
+        self.depot.promote_at(&format!("hello/{version}"), &self.ring.hosts()[host].cli())
     }
 
     /// Promotes a version and waits until its rollout is in one of `states`.

@@ -24,13 +24,17 @@ fn a_good_release_reaches_all_and_a_bad_one_only_the_first() {
 
     hello.roll("1", &["completed"]);
     hello.expect_running("1", 3);
-    let status = hello.roll("2", &["completed"]);
-    assert_eq!(in_turn(&status, "passed"), 3);
+    // Who looks right after a promotion finds what it led to, at whatever node.
+    let cli = hello.ring.hosts()[1].cli();
+    let begins = ["told 1 group to read", "hello.default: rollout ", " to hello/2 is preparing"];
+    hello.promote_at(2, "2").expect(0, &begins);
+    let watch = ["rollout", "status", GROUP, "--watch"];
+    cli.run_for(LIMIT, &watch).expect(0, &["completed: update hello/1 → hello/2, 3 of 3 passed"]);
+    assert_eq!(in_turn(&hello.status(0).unwrap(), "passed"), 3);
     hello.expect_running("2", 3);
     hello.promote("3-bad");
     hello.wait_for("3-bad", &["preparing", "running", "paused"]);
-    let cli = hello.ring.hosts()[1].cli();
-    cli.run_for(LIMIT, &["rollout", "status", GROUP, "--watch"]).expect_code(11);
+    cli.run_for(LIMIT, &watch).expect_code(11);
     let status = hello.wait_for("3-bad", &["paused"]);
     assert_eq!((in_turn(&status, "failed"), in_turn(&status, "waiting")), (1, 2));
     let reasons = status["rollout"]["members"].to_string();
@@ -42,6 +46,8 @@ fn a_good_release_reaches_all_and_a_bad_one_only_the_first() {
     // One step further back there is 1; beyond it nothing.
     cli.run_for(LIMIT, &["rollout", "rollback", GROUP, "--wait"]).expect_code(0);
     hello.expect_running("1", 3);
+    cli.run(&watch).expect(10, &["no rollout under way", "rollback hello/2 → hello/1"]);
+    hello.promote_at(1, "2").expect(0, &["hello/2 waits: ", "was rejected", "retry"]);
     let refused = cli.run(&["rollout", "rollback", GROUP]).expect_code(1);
     assert!(refused.stderr.contains("nothing completed before"), "{refused}");
     what_ended_is_told_everywhere(&mut hello);

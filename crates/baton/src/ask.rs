@@ -80,15 +80,18 @@ pub(crate) async fn command(
     }
 }
 
-/// Tells every group that the daemon knows to read its channel now. `None` without a daemon: its
-/// leader reads by itself before long, so this is a courtesy that may fail.
-pub(crate) async fn read_channels(client: &Client) -> Option<usize> {
+/// Tells every group that the daemon knows to read its channel now, and answers those that did:
+/// what the reading led to is in their status. `None` without a daemon: leaders read by themselves
+/// before long, so this is a courtesy that may fail.
+pub(crate) async fn read_channels(client: &Client) -> Option<Vec<GroupName>> {
     let told = async {
         let groups: Vec<GroupName> = client.get("/v1/groups").await.ok()?;
-        let mut told = 0;
-        for group in &groups {
-            let answer = command(client, group, CommandAction::ReadChannel, None).await;
-            told += usize::from(answer.is_ok());
+        let mut told = Vec::new();
+        for group in groups {
+            let answer = command(client, &group, CommandAction::ReadChannel, None).await;
+            if answer.is_ok() {
+                told.push(group);
+            }
         }
         Some(told)
     };

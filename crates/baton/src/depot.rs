@@ -7,11 +7,16 @@ use baton_daemon::client::Client;
 use baton_depot::{
     Depot, ListedChannel, Listing, PublishOutcome, Published, SigningKey, TrustedKeys, VerifyReport,
 };
+use baton_types::GroupName;
+use baton_types::status::GroupStatus;
 
 use crate::args::depot::{DepotCommand, Signer};
 use crate::ask::read_channels;
+
 use crate::exit::{DONE, FAILED, Failure};
 use crate::output::{Output, Table, count};
+use crate::rollout::read_status;
+use crate::rollout::render::{is_under_way, short};
 
 /// Does it. The depot is read and written here and now; the daemon is only told of promotions.
 pub(crate) async fn run(
@@ -46,7 +51,12 @@ pub(crate) async fn run(
             let depot = Depot::open(&place.depot);
             let number = depot.promote(release, channel, &signing_key(&signer)?, again)?;
             output.line(&format!("{release} is the head of {channel} (promotion {number})"))?;
-            tell_daemon(client, output).await?;
+            for group in tell_daemon(client, output).await? {
+                // The promotion is done, whatever the daemon answers.
+                if let Ok(status) = read_status(client, &group).await {
+                    output.lines(came_to(&status, &release.to_string()))?;
+                }
+            }
         }
         DepotCommand::Demote { moved, place, signer } => {
             let (release, channel) = (&moved.release, &moved.channel);
@@ -117,11 +127,34 @@ pub(crate) fn signing_key(signer: &Signer) -> Result<SigningKey, Failure> {
 }
 
 /// Lets leaders read their channels at once. Without a daemon here they do so at their next poll.
-async fn tell_daemon(client: &Client, output: &mut Output) -> Result<(), Failure> {
-    match read_channels(client).await {
-        Some(0) | None => Ok(()),
-        Some(told) => output.line(&format!("told {} to read the channel", count(told, "group"))),
+async fn tell_daemon(client: &Client, output: &mut Output) -> Result<Vec<GroupName>, Failure> {
+    let told = read_channels(client).await.unwrap_or_default();
+    let line = match told.len() {
+        0 => "no daemon here was told: leaders read their channels at their next poll".to_owned(),
+        told => format!("told {} to read the channel", count(told, "group")),
+    };
+    output.line(&line)?;
+    Ok(told)
+}
+
+/// What a promotion of `release` led to in one group, as far as it is about this release.
+fn came_to(status: &GroupStatus, release: &str) -> Option<String> {
+    let group = &status.group;
+    if let Some(rollout) = status.rollout.as_ref().filter(|rollout| is_under_way(rollout))
+        && rollout.to.release == release
+    {
+        let id = short(&rollout.id);
+        return Some(format!(
+            "{group}: rollout {id} to {release} is {}; `baton rollout status {group} --watch` \
+             follows it",
+            rollout.state
+        ));
     }
+    if let Some(pending) = status.pending.as_ref().filter(|pending| pending.release == release) {
+        return Some(format!("{group}: {release} waits: {}", pending.reason));
+    }
+    let is_baseline = status.baseline.as_ref().is_some_and(|target| target.release == release);
+    is_baseline.then(|| format!("{group}: {release} is its baseline already; nothing begins"))
 }
 
 fn published_sentence(published: &Published) -> String {

@@ -3,7 +3,7 @@
 mod events;
 mod explain;
 mod follow;
-mod render;
+pub(crate) mod render;
 mod watch;
 
 use baton_daemon::client::Client;

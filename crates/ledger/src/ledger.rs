@@ -152,6 +152,7 @@ impl Ledger {
         }
         self.seen = next;
         self.watch_voters(now);
+        self.let_back_in();
         let mut lineages = self.seen.values().filter_map(|seen| seen.lineage);
         if let Some(lineage) = lineages.find(|lineage| !self.file.has_refused(*lineage)) {
             self.known = Some(lineage);
@@ -174,16 +175,17 @@ impl Ledger {
         Ok(version)
     }
 
-    /// Makes a record without this voter. It is not let in again by itself while this leader
-    /// leads.
+    /// Makes a record without this voter. This leader does not let it in again before it was seen
+    /// to be gone, or comes with a new file.
     ///
     /// # Errors
     ///
     /// As `propose`; and the node is no voter, or the last one.
     pub fn remove_voter(&mut self, now: Moment, node: NodeId) -> Result<u64, NotNow> {
+        let listed = self.file.voters().iter().find(|voter| voter.node == node).copied();
         let version = self.write_without(now, node)?;
-        if let Some(lead) = &mut self.lead {
-            lead.kept_out.insert(node);
+        if let (Some(lead), Some(voter)) = (&mut self.lead, listed) {
+            lead.kept_out.insert(voter);
         }
         self.settle(now);
         Ok(version)

@@ -58,13 +58,26 @@ impl Ledger {
         (is_due(silence) && self.spare().is_some()).then_some(Gone { node, why })
     }
 
+    /// Who was removed on request and has been gone since may ask anew when it comes back.
+    pub(crate) fn let_back_in(&mut self) {
+        let Some(lead) = self.lead.as_mut().filter(|lead| lead.is_idle(&self.file)) else { return };
+        let (seen, asking) = (&self.seen, &mut lead.asking);
+        lead.kept_out.retain(|voter| {
+            let is_here = seen.get(&voter.node).is_some_and(|seen| seen.liveness != Liveness::Left);
+            if !is_here {
+                asking.remove(&voter.node);
+            }
+            is_here
+        });
+    }
+
     /// A member that asked to be let in and may be.
     pub(crate) fn spare(&self) -> Option<Voter> {
         let lead = self.lead.as_ref()?;
         lead.asking.iter().find_map(|(node, (file, _))| {
-            let may_vote = self.seen.get(node).is_none_or(|s| s.liveness == Liveness::Alive);
-            (may_vote && !lead.kept_out.contains(node))
-                .then_some(Voter { node: *node, file: *file })
+            let may_vote = self.seen.get(node).is_some_and(|s| s.liveness == Liveness::Alive);
+            let voter = Voter { node: *node, file: *file };
+            (may_vote && !lead.kept_out.contains(&voter)).then_some(voter)
         })
     }
 

@@ -63,6 +63,18 @@ impl Writes {
         self.waiting.insert(write, waiting);
     }
 
+    /// The group is gone: what it waited for must not be told to one of the same name after it. An
+    /// operator is still answered.
+    pub(crate) fn forget(&mut self, gone: &GroupName) {
+        for waiting in self.waiting.values_mut() {
+            if matches!(waiting, Waiting::Ledger(group, _) | Waiting::Turn(group, _)
+                | Waiting::Desired(group) if group == gone)
+            {
+                *waiting = Waiting::Nobody;
+            }
+        }
+    }
+
     /// Who waited for it; `None` for a number that is not under way.
     pub(crate) fn end(&mut self, write: u64) -> Option<Waiting> {
         self.waiting.remove(&write)
@@ -88,15 +100,32 @@ pub(crate) fn outcomes(group: &GroupName) -> String {
 }
 
 /// A file's value: `Ok(None)` where there is none, `Err` names what was wrong.
-pub(crate) fn read<T: DeserializeOwned>(
-    files: &BTreeMap<String, FoundFile>,
-    name: &str,
-) -> Result<Option<T>, String> {
-    match files.get(name) {
+pub(crate) fn read<T: DeserializeOwned>(found: Option<&FoundFile>) -> Result<Option<T>, String> {
+    match found {
         None => Ok(None),
-        Some(FoundFile::Damaged) => Err("failed its checksum".to_owned()),
-        Some(FoundFile::Content(bytes)) => {
-            codec::decode(bytes).map(Some).map_err(|cause| cause.to_string())
-        }
+        Some(FoundFile::Damaged) => Err("it failed its checksum and was moved aside".to_owned()),
+        Some(FoundFile::Content(bytes)) => codec::decode(bytes)
+            .map(Some)
+            .map_err(|cause| format!("{cause}; a new one takes its place")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_group_that_is_gone_waited_for_is_told_to_nobody() {
+        let [a, b]: [GroupName; 2] = ["a.main", "b.main"].map(|name| name.parse().expect("a name"));
+        let mut writes = Writes::default();
+        let of_a = [Waiting::Ledger(a.clone(), 1), Waiting::Turn(a.clone(), 1)];
+        let of_a = of_a.map(|waiting| writes.begin(waiting));
+        let of_b = writes.begin(Waiting::Ledger(b.clone(), 1));
+        let operator = Waiting::Operator(a.clone(), 7, String::new());
+        let asked = writes.begin(operator.clone());
+        writes.forget(&a);
+        assert_eq!(of_a.map(|write| writes.end(write)), [const { Some(Waiting::Nobody) }; 2]);
+        assert_eq!(writes.end(of_b), Some(Waiting::Ledger(b, 1)));
+        assert_eq!(writes.end(asked), Some(operator), "who asked is answered");
     }
 }

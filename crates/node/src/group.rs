@@ -73,6 +73,8 @@ pub(crate) struct Group {
     starts: Vec<Command>,
     /// `ReadChannel` commands that wait for it.
     channel_hints: Vec<CommandId>,
+    /// Hints whose reading is in; answered with what the next step decides.
+    hints_read: Vec<(CommandId, CommandAnswer)>,
     reading_channel: bool,
     /// Versions that the reading under way looks up.
     looked_up: Vec<Version>,
@@ -124,10 +126,11 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The group of one service, from what was found on disk.
+    /// The group of one service, from what was found on disk. What is found is taken: a service
+    /// that is loaded again after it was unloaded begins with nothing.
     pub(crate) fn open(
         settings: ServiceSettings,
-        boot: &Boot,
+        boot: &mut Boot,
         shared: &mut Shared,
         now: Now,
     ) -> Self {
@@ -136,6 +139,8 @@ impl Group {
         let member_file: MemberFile = found(boot, shared, &name, files::turn(&name));
         let outcomes = outcomes::open(boot, &name);
         let file: ServiceFile = found(boot, shared, &name, files::service(&name));
+        let adopted = boot.adopted.remove(&name);
+        let first_number = shared.first_number();
         let timing = &shared.timing;
         let ledger_settings = LedgerSettings {
             me: shared.me,
@@ -156,7 +161,8 @@ impl Group {
         let lead = Lead::new(lead_settings, shared.me, seed());
         let member =
             Member::open(member_settings, shared.me, shared.machine_boot, member_file, seed(), now);
-        let service = Service::new(ServiceTiming::default(), now.moment, seed());
+        let service =
+            Service::new(ServiceTiming::default(), now.moment, seed()).numbered_above(first_number);
         let mut group = Self {
             name,
             settings,
@@ -177,6 +183,7 @@ impl Group {
             owed: BTreeMap::new(),
             starts: Vec::new(),
             channel_hints: Vec::new(),
+            hints_read: Vec::new(),
             reading_channel: false,
             looked_up: Vec::new(),
             channel_error: String::new(),
@@ -199,7 +206,7 @@ impl Group {
             ending_foreign: false,
             after_foreign: None,
             hooks: BTreeMap::new(),
-            next_hook: 0,
+            next_hook: first_number,
             phase: Text::default(),
             fact: None,
             ledger_fact: None,
@@ -210,7 +217,7 @@ impl Group {
             closing: false,
             census_due: true,
         };
-        group.resume_service(now, shared, boot.adopted.get(&group.name).copied());
+        group.resume_service(now, shared, adopted);
         group.keep_releases(shared);
         group.publish(now, shared);
         group
@@ -443,12 +450,18 @@ pub(crate) fn leader_by_facts(shared: &Shared, group: &GroupName) -> Option<Node
         .map(|(_, leader)| leader)
 }
 
-fn opened_ledger(boot: &Boot, shared: &mut Shared, name: &GroupName) -> Opened {
-    match files::read::<LedgerFile>(&boot.files, &files::ledger(name)) {
+fn opened_ledger(boot: &mut Boot, shared: &mut Shared, name: &GroupName) -> Opened {
+    let found = boot.files.remove(&files::ledger(name));
+    match files::read::<LedgerFile>(found.as_ref()) {
         Ok(None) => Opened::Missing,
         Ok(Some(file)) if file.is_sane() => Opened::File(Box::new(file)),
         Ok(Some(_)) => {
-            damaged(shared, name, &files::ledger(name), "its numbers are out of bounds");
+            damaged(
+                shared,
+                name,
+                &files::ledger(name),
+                "its numbers are out of bounds; a new one takes its place",
+            );
             Opened::Damaged
         }
         Err(cause) => {
@@ -460,12 +473,13 @@ fn opened_ledger(boot: &Boot, shared: &mut Shared, name: &GroupName) -> Opened {
 
 /// A file's value, or the default of a file that is missing or damaged.
 fn found<T: serde::de::DeserializeOwned + Default>(
-    boot: &Boot,
+    boot: &mut Boot,
     shared: &mut Shared,
     group: &GroupName,
     name: String,
 ) -> T {
-    match files::read(&boot.files, &name) {
+    let found = boot.files.remove(&name);
+    match files::read(found.as_ref()) {
         Ok(value) => value.unwrap_or_default(),
         Err(cause) => {
             damaged(shared, group, &name, &cause);
@@ -475,6 +489,6 @@ fn found<T: serde::de::DeserializeOwned + Default>(
 }
 
 fn damaged(shared: &mut Shared, group: &GroupName, file: &str, cause: &str) {
-    let text = format!("the file {file} is damaged ({cause}) and was moved aside");
+    let text = format!("the file {file} is damaged: {cause}");
     shared.log(Line::new(Level::Error, text).of(group));
 }

@@ -64,7 +64,7 @@ impl Node {
     pub fn new(boot: Boot, now: Now) -> Self {
         let mut rng = StdRng::seed_from_u64(boot.seed);
         let mut notes = Vec::new();
-        let saved = match files::read::<SavedRing>(&boot.files, files::RING) {
+        let saved = match files::read::<SavedRing>(boot.files.get(files::RING)) {
             Ok(saved) => saved.unwrap_or_default(),
             Err(cause) => {
                 let text = format!(
@@ -97,6 +97,7 @@ impl Node {
             revisions: boot.revisions.clone(),
             unpacked: boot.unpacked.clone(),
             keep_due: None,
+            opened: 0,
             writes: Writes::default(),
             asks: Asks::new(&boot.timing),
             relays: Relays::new(boot.timing.heartbeat),
@@ -337,7 +338,7 @@ impl Node {
 
     fn open_group(&mut self, now: Now, settings: ServiceSettings) {
         let name = settings.name.clone();
-        let group = Group::open(settings, &self.boot, &mut self.shared, now);
+        let group = Group::open(settings, &mut self.boot, &mut self.shared, now);
         self.groups.insert(name, group);
     }
 

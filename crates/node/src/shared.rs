@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     /// This service needs other releases than before: what nobody needs may go.
     pub(crate) keep_due: Option<GroupName>,
     pub(crate) writes: Writes,
+    /// Services that were opened since the start.
+    pub(crate) opened: u64,
     pub(crate) asks: Asks,
     pub(crate) relays: Relays,
     pub(crate) gatherings: Gatherings,
@@ -61,6 +63,14 @@ impl Shared {
             Some(member) => member.name.to_string(),
             None => node.to_string(),
         }
+    }
+
+    /// Above which a service that is opened now numbers its launches, hooks and checks: the late
+    /// answer to one that was unloaded must not be taken for an answer to its successor.
+    pub(crate) fn first_number(&mut self) -> u64 {
+        let first = self.opened << NUMBERS_OF_ONE;
+        self.opened += 1;
+        first
     }
 
     /// Sends one message to a node, this one included; lost if the ring does not know it.
@@ -196,3 +206,6 @@ pub(crate) fn boot_bytes(text: &str) -> [u8; 16] {
 pub(crate) fn text(text: impl AsRef<str>) -> Text {
     Text::new(text.as_ref())
 }
+
+/// Bits of the numbers of one service: a check every millisecond for a hundred years.
+const NUMBERS_OF_ONE: u32 = 42;

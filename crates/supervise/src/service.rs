@@ -88,6 +88,13 @@ impl Service {
         }
     }
 
+    /// The same, but launches, hooks and checks get numbers above this one.
+    #[must_use]
+    pub fn numbered_above(mut self, number: u64) -> Self {
+        self.last_number = number;
+        self
+    }
+
     /// Run this. If the same program is already asked for nothing happens, so it may be repeated;
     /// another one is started after what runs was stopped. Cuts a back-off of the earlier one.
     pub fn run(&mut self, now: Moment, launch: Launch) {

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::events::events;
 use super::follow::{Follow, Step};
 use super::render;
-use crate::exit::{DETACHED, Failure, TIMED_OUT};
+use crate::exit::{DETACHED, DONE, Failure, TIMED_OUT, code_of_state};
 use crate::live::Live;
 use crate::output::{Output, clock};
 
@@ -63,7 +63,10 @@ impl Watch {
                     Some(rollout) => Follow::new(rollout.id.clone(), false),
                     None => {
                         screen.say(&format!("no rollout under way\n{}", render::title(&status)))?;
-                        return Ok(crate::exit::DONE);
+                        // A script that comes late is told how it ended all the same.
+                        let last = status.rollout.as_ref();
+                        let code = last.and_then(|last| code_of_state(&last.state));
+                        return Ok(code.unwrap_or(DONE));
                     }
                 }
             }

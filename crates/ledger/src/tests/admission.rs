@@ -194,6 +194,31 @@ fn a_removed_voter_knows_it_and_stays_out() {
 }
 
 #[test]
+fn who_was_removed_on_request_votes_again_when_it_comes_back() {
+    for comes_with_new_file in [true, false] {
+        let mut world = World::formed(10, 3);
+        let leader = world.leader().expect("a leader");
+        let gone = (leader + 1) % 3;
+        let now = world.now;
+        assert!(world.ledger(leader).remove_voter(now, node(gone)).is_ok());
+        world.after(leader);
+        world.run(ms(5_000));
+        if comes_with_new_file {
+            // A service that was unloaded and loaded again at once: nobody saw it gone.
+            world.crash(gone);
+            world.hosts[gone].disk = Disk::Nothing;
+            world.boot(gone);
+        } else {
+            world.left.insert(gone);
+            world.run(ms(2_000));
+            world.left.remove(&gone);
+        }
+        world.run_until("readmission", ms(10_000), |world| all_vote(world, 3));
+        assert_eq!(world.leader(), Some(leader), "the same leader lets it in");
+    }
+}
+
+#[test]
 fn a_leader_that_removes_itself_steps_down_after_the_commit() {
     let mut world = World::formed(11, 3);
     let leader = world.leader().expect("a leader");

@@ -110,6 +110,7 @@ impl Group {
         self.promised = None;
         self.starts.clear();
         self.channel_hints.clear();
+        self.hints_read.clear();
         self.applications.clear();
         self.removals.clear();
         // Whoever asked asks the next leader by himself.
@@ -209,7 +210,8 @@ impl Group {
         for id in hints {
             let result = if result.is_ok() { CommandResult::Done } else { CommandResult::Refused };
             let answer = CommandAnswer { result, message: Text::new(&message), rollout: None };
-            self.give(shared, id, answer);
+            // Whoever looks at the status next finds what the reading led to.
+            self.hints_read.push((id, answer));
         }
         let reading = result.map(reading).map_err(|fault| fault.text);
         self.inputs.push(LeadInput::Channel(reading));
@@ -260,13 +262,15 @@ impl Group {
         if step.read_channel {
             self.read_channel(shared);
         }
+        let mut answers = step.answers;
+        answers.append(&mut self.hints_read);
         match step.next {
             None => {
-                for (id, answer) in step.answers {
+                for (id, answer) in answers {
                     self.give(shared, id, answer);
                 }
             }
-            Some(next) => self.propose(now, shared, &next, step.answers),
+            Some(next) => self.propose(now, shared, &next, answers),
         }
         true
     }
@@ -326,20 +330,47 @@ impl Group {
     fn settle_removals(&mut self, shared: &mut Shared, record: &Record) {
         let is_voter = |node: &NodeId| record.voters.iter().any(|voter| voter.node == *node);
         let last = record.voters.len() == 1;
+        let others = self.others(shared);
         let done: Vec<NodeId> =
             self.removals.keys().copied().filter(|node| !is_voter(node) || last).collect();
         for node in done {
-            let message = if is_voter(&node) {
-                "it is the group's last voter: the ledger stays on its disk"
-            } else {
-                "it has no vote in the group's ledger any more"
+            // What it sees of that node is again what the ring says.
+            self.unseen = true;
+            let (result, message) = match (is_voter(&node), others.is_empty()) {
+                (false, _) => (
+                    CommandResult::Done,
+                    "it has no vote in the group's ledger any more".to_owned(),
+                ),
+                (true, true) => (
+                    CommandResult::Done,
+                    "it is the group's last member: the ledger stays on its disk".to_owned(),
+                ),
+                (true, false) => (
+                    CommandResult::Refused,
+                    format!(
+                        "it is the only voter of {} now, and {} would be left without the ledger; \
+                         another gets a vote within seconds, then it can go (`--force` goes at \
+                         once and gives up what the group has decided)",
+                        self.name,
+                        others.join(", ")
+                    ),
+                ),
             };
             for id in self.removals.remove(&node).unwrap_or_default() {
                 let message = Text::new(&format!("{}: {message}", shared.name_of(node)));
-                let result = CommandResult::Done;
                 self.give(shared, id, CommandAnswer { result, message, rollout: None });
             }
         }
+    }
+
+    /// Names of the other members that the ring can reach.
+    pub(crate) fn others(&self, shared: &Shared) -> Vec<String> {
+        let others = shared.directory.members(&self.name).map(|(node, _)| node);
+        let others = others.filter(|node| *node != shared.me);
+        others
+            .filter(|node| shared.ring.member(*node).is_some_and(|m| m.state.is_reachable()))
+            .map(|node| shared.name_of(node))
+            .collect()
     }
 
     /// Removals asked for since the last record.

@@ -7,7 +7,6 @@ use baton_rollout::{Rollout, TurnState};
 use baton_types::limits::HISTORY_MAX;
 use baton_types::status::{MemberOutcome, OutcomesStatus};
 use baton_types::{GroupName, NodeId, RolloutId};
-use baton_wire::codec;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{self, Waiting};
@@ -73,11 +72,9 @@ impl Group {
 }
 
 /// What was found on disk; a damaged file is only a loss of history.
-pub(super) fn open(boot: &crate::Boot, group: &GroupName) -> Outcomes {
-    match boot.files.get(&files::outcomes(group)) {
-        Some(crate::FoundFile::Content(bytes)) => codec::decode(bytes).unwrap_or_default(),
-        Some(crate::FoundFile::Damaged) | None => Outcomes::default(),
-    }
+pub(super) fn open(boot: &mut crate::Boot, group: &GroupName) -> Outcomes {
+    let found = boot.files.remove(&files::outcomes(group));
+    files::read(found.as_ref()).ok().flatten().unwrap_or_default()
 }
 
 fn outcomes(rollout: &Rollout, name: impl Fn(NodeId) -> String) -> OutcomesStatus {

@@ -73,6 +73,7 @@ impl Node {
             .collect();
         for name in gone {
             self.groups.remove(&name);
+            self.shared.writes.forget(&name);
             self.shared.remove(crate::files::service(&name));
             self.shared.remove(crate::files::turn(&name));
             self.shared.remove(crate::files::ledger(&name));

@@ -299,7 +299,10 @@ impl Node {
         self.groups
             .iter()
             .filter(|(group, _)| name.is_none_or(|name| name == *group))
-            .filter(|(_, group)| group.is_voter(me) && group.ledger.view().voters.len() > 1)
+            .filter(|(_, group)| {
+                let others = || !group.others(&self.shared).is_empty();
+                group.is_voter(me) && (group.ledger.view().voters.len() > 1 || others())
+            })
             .map(|(name, _)| name.clone())
             .collect()
     }

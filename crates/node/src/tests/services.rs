@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_types::member::Health;
+use baton_types::member::{Health, ProcessState};
 use baton_types::{CommandAction, CommandId};
 
 use super::bench::{Bench, adopted, boot, group, release, settings};
@@ -130,6 +130,28 @@ fn an_unloaded_service_leaves_nothing_and_cannot_come_half_way_back() {
     assert_eq!(bench.request(Request::Groups, seconds(1)), Reply::Json("[]".to_owned()));
     bench.request(Request::ServiceLoad(Box::new(settings(&a))), seconds(1));
     assert!(bench.node.observe(&a).is_some());
+}
+
+/// The daemon found it running at its start. Unloaded and loaded again it begins with nothing, not
+/// with what was found then.
+#[test]
+fn a_service_that_is_loaded_again_begins_with_nothing() {
+    let a = group("a.main");
+    let mut found = boot(&[(&a, Some(&release(1)))]);
+    found.adopted.insert(a.clone(), adopted(55, &release(1)));
+    let mut bench = Bench::start(found);
+    bench.pass(seconds(5));
+    bench.request(Request::ServiceUnload { group: a.clone(), force: false }, seconds(1));
+    bench.pass(seconds(5));
+    bench.request(Request::ServiceLoad(Box::new(settings(&a))), seconds(1));
+    bench.pass(seconds(5));
+    let state = bench.node.observe(&a).expect("the group").service().clone();
+    assert_eq!((state.pid, state.process), (None, ProcessState::Stopped));
+    bench.head = Some(release(2));
+    bench.pass(seconds(60));
+    assert_eq!(bench.launched(&a), [release(2).digest]);
+    let foreign = |effect: &Effect| matches!(effect, Effect::Halt { run: 0, .. });
+    assert_eq!(bench.position(foreign), None, "nothing unknown runs");
 }
 
 #[test]

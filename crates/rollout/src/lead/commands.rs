@@ -218,11 +218,7 @@ impl Lead {
         let Some(last) = last_ended(draft).cloned() else {
             return Err("no rollout of this group has ended: there is nothing to retry".to_owned());
         };
-        // What a rollback of its own left is what it rejected.
-        let target = match (last.kind, &last.from) {
-            (RolloutKind::Rollback, Some(left)) => left.clone(),
-            _ => last.to.clone(),
-        };
+        let target = left_by(draft, last.id).unwrap_or_else(|| last.to.clone());
         let rejected = draft.rejection(&target).is_some();
         let again = rejected || last.state == RolloutState::Cancelled;
         let is_baseline = draft.baseline().is_some_and(|baseline| baseline.same_as(&target));
@@ -247,6 +243,13 @@ impl Lead {
         draft.gave_up.clear();
         Ok(format!("members without their target get a new turn{}", held(draft, &group)))
     }
+}
+
+/// The target that this ended rollout left as bad: its own, or the one that it went back from.
+fn left_by(draft: &GroupState, rollout: RolloutId) -> Option<Target> {
+    let rejected = draft.rejected.iter().rev().find(|rejected| rejected.rollout == rollout)?;
+    let known = draft.history.iter().rev().flat_map(|ended| [Some(&ended.to), ended.from.as_ref()]);
+    known.flatten().find(|target| target.key() == rejected.digest).cloned()
 }
 
 fn retry_members(draft: &mut GroupState, group: &str) -> Reply {

@@ -101,6 +101,22 @@ fn s15_rollbacks_never_swing() {
 }
 
 #[test]
+fn what_was_cancelled_and_rolled_back_is_what_retry_tries_again() {
+    let mut world = World::new(5);
+    completed(&mut world, 2);
+    world.promote(3);
+    world.run_until(|world| world.on(3) == 2);
+    done(&mut world, CommandAction::Cancel);
+    assert_eq!(world.settle(), RolloutState::Cancelled);
+    done(&mut world, ROLLBACK);
+    assert_eq!(world.settle(), RolledBack);
+    assert_eq!((world.on(2), world.baseline()), (5, Some(2)));
+    done(&mut world, CommandAction::Retry);
+    assert_eq!(world.settle(), Completed);
+    assert_eq!((world.on(3), world.baseline()), (5, Some(3)));
+}
+
+#[test]
 fn s16_rollback_to_a_version() {
     let mut world = World::new(5);
     completed(&mut world, 2);
