@@ -90,6 +90,8 @@ pub struct Hello<G: Ground = Loopback> {
 pub struct Scripts<'a> {
     /// The program.
     pub run: &'a str,
+    /// Further words of its command.
+    pub words: &'a [&'a str],
     /// Its health check.
     pub health: &'a str,
     /// Hooks by name.
@@ -100,7 +102,13 @@ pub struct Scripts<'a> {
 
 impl Default for Scripts<'_> {
     fn default() -> Self {
-        Self { run: "exec sleep 3600", health: "exit 0", hooks: &[], hook_timeout: "10s" }
+        Self {
+            run: "exec sleep 3600",
+            words: &[],
+            health: "exit 0",
+            hooks: &[],
+            hook_timeout: "10s",
+        }
     }
 }
 
@@ -154,8 +162,9 @@ impl<G: Ground> Hello<G> {
     /// Publishes `hello/VERSION`.
     pub fn publish(&self, version: &str, scripts: Scripts<'_>) {
         let release = self.ring.dir().join("releases").join(version);
+        let command = [&["bin/run"], scripts.words].concat();
         let mut manifest = format!(
-            "name = \"hello\"\nversion = \"{version}\"\n[run]\ncommand = [\"bin/run\"]\n\
+            "name = \"hello\"\nversion = \"{version}\"\n[run]\ncommand = {command:?}\n\
              stop_timeout = \"2s\"\n[health]\nexec = [\"bin/health\"]\n[hooks]\n"
         );
         script(&release, "run", scripts.run);

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use baton_tests::cli::{Answer, alone, baton};
 use baton_tests::hello::{GROUP, Hello, LIMIT, Scripts};
-use baton_tests::wait;
+use baton_tests::{leftovers, wait};
+use rustix::process::Signal;
 
 /// Changes a file that somebody else vouches for.
 type Damage<'a> = &'a dyn Fn(&Path);
@@ -162,6 +163,42 @@ fn the_signature_of_another_release_is_refused() {
 }
 
 /// Publishes a version and returns its archive.
+/// A name that the service's `env` does not have is this node's fault: found while preparing, named,
+/// and the rollout goes on by itself once it is set. Hooks of a turn know whose turn it is.
+#[test]
+fn a_name_that_is_not_set_is_found_before_anything_is_stopped() {
+    let mut hello = Hello::new(1);
+    let told = hello.ring.dir().join("told");
+    let tell = format!("echo $BATON_ROLLOUT >>{}", told.display());
+    let (install, ready) = ([("install", tell.as_str())], [("ready", tell.as_str())]);
+    hello.publish("1", Scripts { hooks: &ready, ..Scripts::default() });
+    let words = ["--colour=${COLOUR}"];
+    hello.publish("2", Scripts { words: &words, hooks: &install, ..Scripts::default() });
+    hello.start(QUICK);
+    hello.roll("1", &["completed"]);
+    let pid = || {
+        let list = hello.ring.hosts()[0].cli().json(&["service", "list"]).unwrap();
+        list[0]["pid"].clone()
+    };
+    let before = pid();
+    hello.promote("2");
+    let unset = "hello/2: run.command: \"--colour=${COLOUR}\" names ${COLOUR}, which is not set";
+    wait::until("the name that is not set", LIMIT, || {
+        let said = hello.ring.hosts()[0].cli().run(&["rollout", "explain", GROUP]).stdout;
+        if said.contains(unset) { Ok(()) } else { Err(said) }
+    });
+    assert_eq!(pid(), before, "nothing was stopped");
+    let mut service = hello.service(QUICK);
+    let env = toml::Table::from_iter([("COLOUR".to_owned(), "red".into())]);
+    service.insert("env".to_owned(), toml::Value::Table(env));
+    hello.ring.configure(|_, settings| settings.services.push(service.clone()));
+    leftovers::signal(hello.ring.hosts()[0].pid(), Signal::HUP);
+    let status = hello.wait_for("2", &["completed"]);
+    let told = fs::read_to_string(told).unwrap();
+    let id = status["rollout"]["id"].as_str().unwrap();
+    assert_eq!(told.lines().collect::<Vec<_>>(), [id, id], "{status}");
+}
+
 fn publish(hello: &Hello, version: &str) -> PathBuf {
     let before = archives(hello);
     hello.publish(version, Scripts::default());

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_types::manifest::{HealthCheck, HookKind};
 use baton_types::revision::{Piece, Revision, pieces};
 use baton_types::{GroupName, NodeName};
 
@@ -182,12 +183,52 @@ pub fn check_names(
     revision: &Revision,
     service_env: &BTreeMap<String, String>,
 ) -> Result<(), String> {
-    let given = OWN_NAMES.iter().map(|name| ((*name).to_owned(), String::new()));
+    let env = names(service_env, Some(revision));
+    revision.files.iter().try_for_each(|(name, file)| render(name, &file.content, &env).map(drop))
+}
+
+/// Whether every command, address and URL of the release can be completed on this node: each name
+/// is set, whatever its value will be. Asked before anything is stopped.
+///
+/// # Errors
+///
+/// The first fault, with the key of `release.toml` that it is under.
+pub fn check_commands(launch: &Launch) -> Result<(), String> {
+    let env = names(&launch.env, launch.revision.as_deref());
+    let manifest = &launch.manifest;
+    let at = |key: String, cause: ExpandError| format!("{}: {key}: {cause}", manifest.id);
+    let command = |key: String, words: &[String]| {
+        argv(words, &env, "").map(drop).map_err(|cause| at(key, cause))
+    };
+    command("run.command".to_owned(), &manifest.run.command)?;
+    for kind in HookKind::ALL {
+        if let Some(hook) = manifest.hooks.get(kind) {
+            command(format!("hooks.{}", kind.key()), &hook.command)?;
+        }
+    }
+    match &manifest.health {
+        Some(HealthCheck::Exec(words)) => command("health.exec".to_owned(), words),
+        Some(HealthCheck::Http(text)) => {
+            expand(text, &env).map(drop).map_err(|cause| at("health.http".to_owned(), cause))
+        }
+        Some(HealthCheck::Tcp(text)) => {
+            expand(text, &env).map(drop).map_err(|cause| at("health.tcp".to_owned(), cause))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Every name that a program will find set, with values only where they are known beforehand.
+fn names(
+    service_env: &BTreeMap<String, String>,
+    revision: Option<&Revision>,
+) -> BTreeMap<String, String> {
+    let given = OWN_NAMES.iter().map(|name| ((*name).to_owned(), "/".to_owned()));
     let mut env: BTreeMap<String, String> = given.collect();
     env.extend(service_env.clone());
-    env.extend(revision.env.clone());
+    env.extend(revision.iter().flat_map(|revision| revision.env.clone()));
     env.remove(NOTIFY_SOCKET);
-    revision.files.iter().try_for_each(|(name, file)| render(name, &file.content, &env).map(drop))
+    env
 }
 
 /// Completes a command: every word expanded, the first one made absolute below `release_dir`.
@@ -240,9 +281,47 @@ const SHOWN_MAX_CHARS: usize = 80;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baton_types::manifest::{HealthTiming, Hook, Hooks, Manifest, Run, StopSignal};
+    use baton_types::{Digest, Release, Target};
 
     fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn every_command_of_a_release_is_looked_at_before_it_runs() {
+        let id: baton_types::ReleaseId = "redis/1".parse().expect("a release");
+        let hook = |word: &str| Hook {
+            command: vec!["bin/hook".to_owned(), word.to_owned()],
+            timeout: std::time::Duration::from_secs(1),
+        };
+        let good = Manifest {
+            id: id.clone(),
+            run: Run {
+                command: vec!["bin/run".to_owned(), "${BATON_STATE_DIR}/x".to_owned()],
+                stop_signal: StopSignal::Term,
+                stop_timeout: std::time::Duration::from_secs(1),
+            },
+            health: Some(HealthCheck::Tcp("127.0.0.1:${PORT}".to_owned())),
+            health_timing: HealthTiming::default(),
+            hooks: Hooks { verify: Some(hook("${PORT}")), ..Hooks::default() },
+        };
+        let target = Target::of(Release { id, digest: Digest([1; 32]) });
+        let check = |manifest: &Manifest, names: &[(&str, &str)]| {
+            let launch =
+                Launch { env: env(names), ..Launch::new(target.clone(), manifest.clone()) };
+            check_commands(&launch)
+        };
+        assert_eq!(check(&good, &[("PORT", "1")]), Ok(()));
+        let said = check(&good, &[]).expect_err("PORT is not set");
+        assert!(said.contains("redis/1: hooks.verify: ") && said.contains("${PORT}"), "{said}");
+        let mut bad = good.clone();
+        bad.run.command.push("${NOTIFY_SOCKET}".to_owned());
+        let said = check(&bad, &[("PORT", "1")]).expect_err("it is not known beforehand");
+        assert!(said.contains("run.command") && said.contains("NOTIFY_SOCKET"), "{said}");
+        bad = Manifest { health: Some(HealthCheck::Http("http://${HOST}/".to_owned())), ..good };
+        let said = check(&bad, &[("PORT", "1")]).expect_err("HOST is not set");
+        assert!(said.contains("health.http"), "{said}");
     }
 
     #[test]

@@ -186,6 +186,10 @@ pub enum HookKind {
 }
 
 impl HookKind {
+    /// All there are.
+    pub const ALL: [Self; 6] =
+        [Self::Install, Self::Ready, Self::PreStart, Self::PostStart, Self::PostStop, Self::Verify];
+
     /// The key in `release.toml`.
     pub const fn key(self) -> &'static str {
         match self {

@@ -47,8 +47,8 @@ impl Group {
         });
     }
 
-    /// The keys of the targets for which a fetch of `release` was the last thing to wait for.
-    pub(super) fn fetched_targets(&mut self, shared: &Shared, release: &Release) -> Vec<Digest> {
+    /// The targets for which a fetch of `release` was the last thing to wait for.
+    pub(super) fn fetched_targets(&mut self, shared: &Shared, release: &Release) -> Vec<Target> {
         let here = |digest: Option<Digest>| {
             digest.is_none_or(|digest| shared.revisions.contains_key(&digest))
         };
@@ -58,7 +58,7 @@ impl Group {
             });
         self.fetches = others;
         let ended: Vec<Fetch> = ended;
-        ended.into_iter().map(|fetch| fetch.target.key()).collect()
+        ended.into_iter().map(|fetch| fetch.target).collect()
     }
 
     /// The fetch of a revision ended.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use baton_rollout::member::file::Stage;
 use baton_rollout::{FetchResult, HookVerdict, MemberInput, MemberOutput, ServiceNote};
+use baton_supervise::environment::check_commands;
 use baton_supervise::verdict::{self, HookOutcome};
 use baton_supervise::{HookResult, Launch, ServiceEvent};
 use baton_types::manifest::{HookKind, Manifest};
@@ -126,8 +127,21 @@ impl Group {
             Ok(_manifest) => FetchResult::Done,
             Err(fault) => fault_result(fault),
         };
-        for digest in self.fetched_targets(shared, release) {
-            self.member.input(now, MemberInput::Fetched { digest, result: result.clone() });
+        for target in self.fetched_targets(shared, release) {
+            let result = match result {
+                FetchResult::Done => self.can_be_started(shared, &target),
+                ref failed => failed.clone(),
+            };
+            self.member.input(now, MemberInput::Fetched { digest: target.key(), result });
+        }
+    }
+
+    /// Whether today's settings have what the release's commands ask for. A name that is not set
+    /// here is this machine's fault, and is asked for again: it is found before anything is stopped.
+    fn can_be_started(&self, shared: &Shared, target: &Target) -> FetchResult {
+        match self.launch_of(shared, target).map(|launch| check_commands(&launch)) {
+            Some(Err(cause)) => FetchResult::Environment(Text::new(&cause)),
+            Some(Ok(())) | None => FetchResult::Done,
         }
     }
 
@@ -163,7 +177,9 @@ impl Group {
             self.member.input(now, MemberInput::HookDone { kind, verdict });
             return;
         };
-        let launch = Arc::new(launch);
+        // What a turn's hook is run for is the turn's rollout, not the one before.
+        let turn = self.member.file().turn.as_ref().map(|turn| turn.turn.rollout);
+        let launch = Arc::new(Launch { rollout: turn.or(launch.rollout), ..launch });
         // Odd numbers; the service's own hooks have even ones.
         self.next_hook += 2;
         let hook = self.next_hook + 1;
