@@ -246,6 +246,17 @@ fn another_key_is_not_opened(ring: &mut Ring) {
     ring.expect_counted(0, "not_opened", before, 1);
     let seen = ring.hello.ring.hosts()[STRANGER].cli().json(&["ring", "members"]).unwrap();
     assert_eq!(seen.as_array().unwrap().len(), 1, "it learned something: {seen}");
+    // Both sides say so, once, whatever the other goes on sending.
+    let host = &ring.hello.ring.hosts()[STRANGER];
+    let to = ring.addr(0).to_string();
+    let silence = format!("no member answers at {to} within 10s; this node goes on trying");
+    host.cli().run(&["ring", "join", &to]).expect(5, &[&silence, "the same ring key"]);
+    wait::until("the stranger says that it is alone", LIMIT, || {
+        let log = host.log();
+        if log.contains("none of the join addresses answers") { Ok(()) } else { Err(log) }
+    });
+    let log = ring.hello.ring.hosts()[0].log();
+    assert_eq!(log.matches("cannot be opened: it has another ring key").count(), 1, "{log}");
 }
 
 /// Everything at once, at all three, until it is stopped.

@@ -7,6 +7,7 @@ mod counters;
 mod datagram;
 mod listen;
 mod peer;
+mod strangers;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -40,6 +41,17 @@ struct Shared {
     me: NodeId,
     boot: BootNonce,
     counters: NetCounters,
+    strangers: strangers::Strangers,
+}
+
+impl Shared {
+    /// A packet or a stream from there came to nothing.
+    fn refused(&self, from: SocketAddr, count: Count) {
+        self.counters.add(count);
+        if count == Count::NotOpened {
+            self.strangers.note(from);
+        }
+    }
 }
 
 /// Why the sockets could not be opened. Nothing was started.
@@ -76,6 +88,7 @@ impl Net {
             me,
             boot,
             counters: NetCounters::default(),
+            strangers: strangers::Strangers::default(),
         });
         tokio::spawn(datagram::receive(Arc::clone(&shared), events.clone()));
         tokio::spawn(listen::accept(Arc::clone(&shared), listener, events));

@@ -145,7 +145,8 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
         ),
         None => None,
     };
-    let seeds = seeds::resolve(&settings.ring.join).await;
+    let resolver = Arc::new(seeds::Resolver::default());
+    let seeds = resolver.resolve(&settings.ring.join).await;
     let addr = match settings.ring.advertise {
         Some(addr) => addr,
         None => seeds::advertised(settings.ring.bind, &seeds),
@@ -207,6 +208,7 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
         services: services.into_iter().map(|service| (service.name.clone(), service)).collect(),
         settings,
         net,
+        resolver,
         disk: Disk::start(files, done_tx),
         depots,
         programs,

@@ -1,21 +1,58 @@
 //! Join addresses: host names to socket addresses, and our own address towards them.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Mutex, PoisonError};
 
-/// Every address behind `names` (`host:port`); a name that does not resolve now is left out and
-/// tried again later.
-pub(crate) async fn resolve(names: &[String]) -> Vec<SocketAddr> {
-    let mut found = Vec::new();
-    for name in names {
-        match tokio::net::lookup_host(name.as_str()).await {
-            Ok(addrs) => found.extend(addrs),
-            Err(cause) => tracing::debug!("join address {name}: {cause}"),
+/// Resolves names, and says when one does not.
+#[derive(Debug, Default)]
+pub(crate) struct Resolver {
+    /// Names that did not resolve the last time.
+    failing: Mutex<BTreeSet<String>>,
+}
+
+impl Resolver {
+    /// Every address behind `names` (`host:port`); a name that does not resolve now is left out and
+    /// tried again later.
+    pub(crate) async fn resolve(&self, names: &[String]) -> Vec<SocketAddr> {
+        let mut found = Vec::new();
+        for name in names {
+            let cause = match tokio::net::lookup_host(name.as_str()).await {
+                Ok(addrs) => {
+                    found.extend(addrs);
+                    None
+                }
+                Err(cause) => Some(cause.to_string()),
+            };
+            self.note(name, cause.as_deref());
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// One change is one line.
+    fn note(&self, name: &str, cause: Option<&str>) {
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        match cause {
+            Some(cause) => {
+                if failing.len() < FAILING_MAX && failing.insert(name.to_owned()) {
+                    tracing::warn!(
+                        "join address {name} does not resolve ({cause}); tried again from time to time"
+                    );
+                }
+            }
+            None => {
+                if failing.remove(name) {
+                    tracing::info!("join address {name} resolves again");
+                }
+            }
         }
     }
-    found.sort_unstable();
-    found.dedup();
-    found
 }
+
+/// Names that are remembered as failing; `join` lists a handful.
+const FAILING_MAX: usize = 256;
 
 /// The address under which others reach us, if the configuration leaves it open: the one that the
 /// kernel would send from towards `seeds`. Sends nothing.

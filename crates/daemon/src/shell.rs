@@ -4,7 +4,6 @@
 //! loop that hangs is noticed.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +33,7 @@ pub(crate) struct Shell {
     pub(crate) settings: Settings,
     pub(crate) services: BTreeMap<GroupName, ServiceSettings>,
     pub(crate) net: Net,
+    pub(crate) resolver: Arc<seeds::Resolver>,
     pub(crate) disk: Disk,
     pub(crate) depots: Depots,
     pub(crate) programs: Programs,
@@ -136,6 +136,13 @@ impl Shell {
             self.node.handle(now(), event);
             return Some(early);
         }
+        if let Event::Request { what: Request::RingJoin { name, at }, .. } = &event
+            && !at.is_empty()
+            && !self.settings.ring.join.contains(name)
+        {
+            // Tried again like those of the configuration, until the daemon ends.
+            self.settings.ring.join.push(name.clone());
+        }
         Some(event)
     }
 
@@ -179,39 +186,30 @@ impl Shell {
                 return None;
             }
             Question::Join(addr) => {
-                self.join(addr, asked.reply, done);
+                let request = self.expect_reply(asked.reply);
+                self.join(request, addr, done);
                 return None;
             }
         };
-        self.state.next_request += 1;
-        let request = self.state.next_request;
-        self.state.replies.retain(|_, reply| !reply.is_closed());
-        self.state.replies.insert(request, asked.reply);
-        Some(Event::Request { request, what })
+        Some(Event::Request { request: self.expect_reply(asked.reply), what })
     }
 
-    /// Resolves and joins a further address.
-    fn join(
-        &mut self,
-        addr: String,
-        reply: oneshot::Sender<Reply>,
-        done: &mpsc::UnboundedSender<Event>,
-    ) {
-        if !self.settings.ring.join.contains(&addr) {
-            self.settings.ring.join.push(addr.clone());
-        }
-        let (all, done) = (self.settings.ring.join.clone(), done.clone());
+    /// The number under which the node answers whoever waits for `reply`.
+    fn expect_reply(&mut self, reply: oneshot::Sender<Reply>) -> u64 {
+        self.state.next_request += 1;
+        self.state.replies.retain(|_, reply| !reply.is_closed());
+        self.state.replies.insert(self.state.next_request, reply);
+        self.state.next_request
+    }
+
+    /// Resolves a further address; the node joins by it.
+    fn join(&self, request: u64, name: String, done: &mpsc::UnboundedSender<Event>) {
+        let done = done.clone();
+        let resolver = Arc::clone(&self.resolver);
         tokio::spawn(async move {
-            let found = seeds::resolve(std::slice::from_ref(&addr)).await;
-            let answer = match found.is_empty() {
-                true => refused(Why::Unknown, format!("{addr} does not resolve to an address")),
-                false => {
-                    let list: Vec<String> = found.iter().map(SocketAddr::to_string).collect();
-                    Reply::Done(format!("joining by {addr} ({})", list.join(", ")))
-                }
-            };
-            done.send(Event::Seeds(seeds::resolve(&all).await)).ok();
-            reply.send(answer).ok();
+            let at = resolver.resolve(std::slice::from_ref(&name)).await;
+            // Nobody waits once the daemon stops.
+            done.send(Event::Request { request, what: Request::RingJoin { name, at } }).ok();
         });
     }
 
@@ -291,9 +289,10 @@ impl Shell {
 
     fn resolve_seeds(&self, done: &mpsc::UnboundedSender<Event>) {
         let (names, done) = (self.settings.ring.join.clone(), done.clone());
+        let resolver = Arc::clone(&self.resolver);
         tokio::spawn(async move {
             // Nobody waits once the daemon stops.
-            done.send(Event::Seeds(seeds::resolve(&names).await)).ok();
+            done.send(Event::Seeds(resolver.resolve(&names).await)).ok();
         });
     }
 

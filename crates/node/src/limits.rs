@@ -33,6 +33,13 @@ pub(crate) const GOODBYE_PATIENCE: Duration = Duration::from_secs(90);
 /// end of the daemon.
 pub(crate) const GOODBYE_SAVING: Duration = Duration::from_secs(2);
 
+/// How long `ring join` waits for a member at the address that was typed: a state comes within a
+/// few round trips, and a lost request is repeated.
+pub(crate) const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Operators who may wait for a `ring join` at a time.
+pub(crate) const JOINS_MAX: usize = 16;
+
 /// After it a node counts as ready although none of its join addresses answers: the first machine
 /// that is back after a power cut is alone for a while, and a service manager that waits for READY
 /// would kill its daemon again and again.

@@ -2,6 +2,7 @@
 //! moves.
 
 mod goodbye;
+mod joins;
 mod messages;
 mod questions;
 mod requests;
@@ -47,6 +48,8 @@ pub struct Node {
     goodbye: Option<Goodbye>,
     /// The request that waits for the end of `ring leave`.
     leaving: Option<u64>,
+    /// Operators who wait for what comes of `ring join`.
+    joins: Vec<joins::Joining>,
     /// It has left the ring; only a new start joins again.
     has_left: bool,
     /// Until then the ring is looked for; `None`: it was long enough.
@@ -118,6 +121,7 @@ impl Node {
             saving: None,
             goodbye: None,
             leaving: None,
+            joins: Vec::new(),
             has_left: false,
             ready_at: Some(now.moment + READY_PATIENCE),
         };
@@ -195,6 +199,7 @@ impl Node {
             self.shared.asks.next_tick(),
             self.resolve_at,
             self.ready_at,
+            self.next_join(),
             self.goodbye.as_ref().map(Goodbye::deadline),
         ];
         for moment in optional.into_iter().flatten() {
@@ -246,7 +251,7 @@ impl Node {
             self.resolve_at = Some(now.moment + RESOLVE_INTERVAL);
         }
         if self.ready_at.is_some_and(|due| due <= now.moment) {
-            self.ready_at = None;
+            self.stop_waiting_for_the_ring();
         }
         for group in self.groups.values_mut() {
             group.tick(now, &mut self.shared);
@@ -268,6 +273,7 @@ impl Node {
                 break;
             }
         }
+        self.drive_joins(now);
         for group in self.groups.values_mut() {
             if group.take_census_due() {
                 group.update_census(&mut self.shared);

@@ -32,8 +32,13 @@ pub enum Request {
     RingMembers,
     /// A list of `ServiceStatus` of the whole ring.
     Services,
-    /// Join further addresses.
-    RingJoin(Vec<SocketAddr>),
+    /// Join by a further address.
+    RingJoin {
+        /// As typed.
+        name: String,
+        /// What it resolves to.
+        at: Vec<SocketAddr>,
+    },
     /// Leave the ring for good.
     RingLeave {
         /// Without waiting for the voters.

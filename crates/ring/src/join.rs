@@ -94,6 +94,17 @@ impl Ring {
         }
     }
 
+    /// Asks at these addresses at once, whether this node is in a ring already or not.
+    pub fn join_by(&mut self, now: Moment, addrs: &[SocketAddr]) {
+        if !matches!(self.phase, Phase::Here) {
+            return;
+        }
+        let (me, all) = (self.me.addr, addrs.iter().copied());
+        for to in all.filter(|addr| *addr != me).take(ADDRS_PER_ATTEMPT) {
+            self.send_state(now, to, true);
+        }
+    }
+
     pub(crate) fn next_join(&self) -> Option<Moment> {
         let has_addrs = !self.seeds.seeds.is_empty() || !self.seeds.remembered.is_empty();
         (has_addrs && !self.seeds.joined && matches!(self.phase, Phase::Here))

@@ -30,7 +30,7 @@ pub(super) async fn receive(shared: Arc<Shared>, events: mpsc::Sender<Event>) {
             continue;
         };
         match open(&shared, &mut replay, &buffer[..length]).await {
-            Err(count) => shared.counters.add(count),
+            Err(count) => shared.refused(from, count),
             Ok(envelope) => match events.try_send(Event::Packet { from, envelope }) {
                 Ok(()) => shared.counters.add(Count::DatagramReceived),
                 Err(TrySendError::Full(_)) => shared.counters.add(Count::QueueFull),

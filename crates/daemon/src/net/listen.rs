@@ -42,7 +42,7 @@ pub(super) async fn accept(
         let unproven = Arc::clone(&unproven);
         tokio::spawn(async move {
             if let Err(count) = receive(&shared, stream, from, &events, &unproven).await {
-                shared.counters.add(count);
+                shared.refused(from, count);
             }
             drop(seat);
         });

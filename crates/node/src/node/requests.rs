@@ -41,17 +41,7 @@ impl Node {
                 let line = self.summary_line(now);
                 self.json(request, &line);
             }
-            Request::RingJoin(addrs) => {
-                if self.has_left {
-                    let text = "this node has left the ring; a restart of the daemon joins anew";
-                    self.shared.refuse(request, Why::State, text);
-                    return;
-                }
-                let said = format!("joining by {} address(es)", addrs.len());
-                self.has_seeds = true;
-                self.shared.ring.set_seeds(now.moment, addrs);
-                self.shared.reply(request, Reply::Done(said));
-            }
+            Request::RingJoin { name, at } => self.ring_join(now, request, name, at),
             Request::RingLeave { force } => self.ring_leave(now, request, force),
             Request::RingForget(node) => self.ring_forget(now, request, node),
             Request::ServiceLoad(settings) => {

@@ -43,7 +43,14 @@ impl Node {
                     let text = "this node has left the ring";
                     self.shared.log(Line::new(Level::Info, text));
                     if let Some(request) = self.leaving.take() {
-                        self.shared.reply(request, Reply::Done(text.to_owned()));
+                        let services = match self.groups.is_empty() {
+                            true => "",
+                            false => {
+                                "; its programs go on, out of every rollout: `baton service stop G` \
+                                 stops one, and a restart of the daemon joins the ring again"
+                            }
+                        };
+                        self.shared.reply(request, Reply::Done(format!("{text}{services}")));
                     }
                 }
                 RingOutput::Warning(text) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_wire::ring::MemberState;
 use baton_wire::{Message, RingMessage};
 
-use super::bench::{Bench, boot, group, joins, release};
+use super::bench::{Bench, addr_of, boot, group, joins, release};
 use crate::event::Event;
 use crate::{Effect, Reply, Request, Why};
 
@@ -68,7 +68,7 @@ fn a_node_leaves_once() {
     let leave = || Request::RingLeave { force: false };
     let first = bench.request(leave(), Duration::from_secs(5));
     assert!(matches!(first, Reply::Done(_)), "{first:?}");
-    for what in [leave(), Request::RingJoin(Vec::new())] {
+    for what in [leave(), join(2)] {
         let reply = bench.request(what, Duration::from_secs(5));
         assert!(matches!(reply, Reply::Refused { why: Why::State, .. }), "{reply:?}");
     }
@@ -82,4 +82,56 @@ fn a_node_that_nobody_answers_is_ready_after_a_while() {
     assert!(!bench.node.is_ready());
     bench.pass(Duration::from_secs(16));
     assert!(bench.node.is_ready());
+}
+
+#[test]
+fn a_join_is_done_once_the_member_is_there_and_said_to_fail_otherwise() {
+    let refused = |reply: &Reply, expected: Why, part: &str| match reply {
+        Reply::Refused { why, text } => {
+            assert_eq!(*why, expected, "{text}");
+            assert!(text.contains(part), "{text}");
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut bench = Bench::start(boot(&[]));
+    refused(&bench.request(join(1), seconds(1)), Why::State, "host1:7117 is this node itself");
+    let nowhere = Request::RingJoin { name: "x:1".to_owned(), at: Vec::new() };
+    refused(&bench.request(nowhere, seconds(1)), Why::Unknown, "x:1 does not resolve");
+    let asked = bench.ask(join(2));
+    bench.pass(seconds(9));
+    assert_eq!(bench.reply(asked), None);
+    bench.pass(seconds(2));
+    let reply = bench.reply(asked).expect("a reply");
+    refused(&reply, Why::TimedOut, "no member answers at host2:7117 within 10s");
+    let asked = bench.ask(join(2));
+    bench.handle(joins(2));
+    match bench.reply(asked).expect("a reply") {
+        Reply::Done(said) => assert_eq!(said, "in one ring with n2 at host2:7117: 2 members alive"),
+        other => panic!("{other:?}"),
+    }
+    let Reply::Done(_) = bench.request(Request::RingLeave { force: true }, seconds(30)) else {
+        panic!("it does not leave");
+    };
+    refused(&bench.request(join(2), seconds(1)), Why::State, "has left the ring");
+}
+
+#[test]
+fn a_node_that_finds_nobody_says_so_once() {
+    let mut found = boot(&[]);
+    found.has_seeds = true;
+    let mut bench = Bench::start(found);
+    bench.handle(Event::Seeds(vec![addr_of(2)]));
+    bench.pass(seconds(14));
+    assert!(!bench.has_logged("none of the join addresses answers"));
+    bench.pass(seconds(120));
+    let silent = |effect: &&Effect| matches!(effect, Effect::Log(line) if line.text.contains("none of the join"));
+    assert_eq!(bench.asked.iter().filter(silent).count(), 1);
+}
+
+fn join(number: u8) -> Request {
+    Request::RingJoin { name: format!("host{number}:7117"), at: vec![addr_of(number)] }
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
 }
