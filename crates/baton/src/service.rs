@@ -77,7 +77,13 @@ fn table(services: &[ServiceStatus]) -> Vec<String> {
         let ill = !matches!(service.health.as_str(), "ok" | "");
         let edit = if service.pending_edit { "edited file waits for the next turn" } else { "" };
         let words = if ill { service.health_text.as_str() } else { "" };
-        let notes = [service.phase.as_str(), words, edit];
+        // What it says of itself is then what it said last.
+        let absent = match service.ring.as_str() {
+            "" | "alive" => String::new(),
+            state => format!("its node is {state}; this is what it said last"),
+        };
+        let cordoned = if service.cordoned { "cordoned" } else { "" };
+        let notes = [absent.as_str(), cordoned, service.phase.as_str(), words, edit];
         let notes: Vec<&str> = notes.into_iter().filter(|note| !note.is_empty()).collect();
         table.row(vec![
             service.group.clone(),
@@ -128,13 +134,15 @@ mod tests {
             health_text: "exited 1".to_owned(),
             restarts: 3,
             pending_edit: true,
+            ring: "dead".to_owned(),
+            cordoned: true,
             ..ServiceStatus::default()
         };
         assert_eq!(
             table(&[service]).join("\n"),
             "\
 GROUP          NODE  RELEASE  DESIRED  PROCESS   HEALTH    RESTARTS  NOTE
-redis.default  n1    redis/2  running  back-off  critical  3         exited 1; edited file waits for the next turn"
+redis.default  n1    redis/2  running  back-off  critical  3         its node is dead; this is what it said last; cordoned; exited 1; edited file waits for the next turn"
         );
     }
 

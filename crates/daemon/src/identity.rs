@@ -11,8 +11,8 @@ use baton_types::NodeId;
 pub enum IdentityError {
     /// The file is there but holds no id. It is left as it is: another id is another node.
     #[error(
-        "{} holds no node id ({cause}); restore it, or remove it to let this machine join as a new \
-         node",
+        "{} holds no node id ({cause}); restore it, or remove the whole data directory to let this \
+         machine join as a new node: what lies beside it was decided under the old id",
         path.display()
     )]
     Damaged {

@@ -368,6 +368,11 @@ impl Group {
         seen
     }
 
+    /// Whether the newest decision that is known here keeps `node` out of rollouts.
+    pub(crate) fn is_cordoned(&self, node: NodeId) -> bool {
+        self.state.cordons.contains(&node)
+    }
+
     /// A message of another ledger of the group.
     pub(crate) fn ledger_message(&mut self, now: Now, from: NodeId, message: LedgerMessage) {
         if !self.unloading {

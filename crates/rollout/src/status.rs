@@ -44,6 +44,8 @@ pub fn status(
     ledger: &LedgerInfo,
 ) -> GroupStatus {
     let rollout = state.shown_rollout();
+    let mut voters: Vec<String> = ledger.voters.iter().map(|node| view.name(*node)).collect();
+    voters.sort_unstable();
     GroupStatus {
         group: view.group(),
         leader: ledger.leader.map(|node| view.name(node)),
@@ -51,7 +53,7 @@ pub fn status(
         version: ledger.version,
         quorum: ledger.quorum,
         quorum_reason: ledger.quorum_reason.clone(),
-        voters: ledger.voters.iter().map(|node| view.name(*node)).collect(),
+        voters,
         lineage: ledger.lineage.clone(),
         baseline: state.baseline().map(target_status),
         paused_by: state.pause.as_ref().map(|pause| format!("{} at {}", pause.by, pause.at)),

@@ -218,6 +218,11 @@ pub struct ServiceStatus {
     pub phase: String,
     /// A local edit of the service file waits for the next turn or `service restart`.
     pub pending_edit: bool,
+    /// What the ring says of the node: alive, suspect, restarting, dead or left. Of one that is not
+    /// alive everything here is what it said last.
+    pub ring: String,
+    /// Whether the node is cordoned, as far as the node that answers knows the group's decisions.
+    pub cordoned: bool,
 }
 
 /// `baton rollout history G ROLLOUT --json`: every member's part in a rollout that ended.

@@ -87,7 +87,10 @@ impl Group {
         }
         let (level, text) = match leader {
             Some(node) => {
-                (Level::Info, format!("{} leads in term {}", shared.name_of(node), view.term))
+                // A member without a vote knows of no term but by what voters say.
+                let told = shared.directory.ledger(&self.name, node).map(|fact| fact.term);
+                let term = view.term.max(told.unwrap_or_default());
+                (Level::Info, format!("{} leads in term {term}", shared.name_of(node)))
             }
             None => {
                 let reason = self.quorum_reason(shared, view.quorum_reason.clone());

@@ -305,7 +305,8 @@ impl Group {
                 // none: the next one goes on with the turn.
                 let awaited = std::mem::take(&mut self.awaiting_stop);
                 let note = (awaited || !self.closing).then_some(ServiceNote::Stopped);
-                (Level::Info, format!("{release} is stopped"), note)
+                let what = if release.is_empty() { "its program" } else { &release };
+                (Level::Info, format!("{what} is stopped"), note)
             }
             ServiceEvent::RestartScheduled { delay, restarts } => {
                 let delay = baton_types::format_duration(delay);

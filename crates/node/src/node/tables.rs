@@ -1,7 +1,8 @@
 //! The lists that the control API shows of the whole ring.
 
-use baton_types::Now;
 use baton_types::status::{RingMemberStatus, ServiceStatus};
+use baton_types::{NodeId, Now};
+use baton_wire::ring::MemberState;
 
 use super::Node;
 
@@ -66,11 +67,21 @@ impl Node {
                     restarts: fact.restarts,
                     phase: fact.phase.to_string(),
                     pending_edit: fact.pending_edit,
+                    ring: self.ring_state(node),
+                    cordoned: self.groups.get(group).is_some_and(|group| group.is_cordoned(node)),
                 });
             }
         }
         services.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
         services
+    }
+
+    /// What the ring says of a node, in one word.
+    fn ring_state(&self, node: NodeId) -> String {
+        if node == self.shared.me {
+            return if self.has_left { MemberState::Left } else { MemberState::Alive }.to_string();
+        }
+        self.shared.ring.member(node).map(|member| member.state.to_string()).unwrap_or_default()
     }
 
     pub(super) fn summary_line(&self, now: Now) -> String {
