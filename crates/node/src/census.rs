@@ -1,8 +1,12 @@
 //! The census: who is in a service's group, for the program itself.
 
+use std::fmt::Display;
+use std::net::IpAddr;
+
 use baton_ring::Ring;
-use baton_types::GroupName;
-use serde::Serialize;
+use baton_types::member::Health;
+use baton_types::{GroupName, NodeId, NodeName, Target};
+use serde::{Serialize, Serializer};
 
 use crate::directory::Directory;
 
@@ -14,12 +18,29 @@ struct Census<'a> {
 
 #[derive(Serialize)]
 struct CensusMember<'a> {
-    name: String,
-    node: String,
-    address: String,
+    #[serde(serialize_with = "shown")]
+    name: &'a NodeName,
+    #[serde(serialize_with = "shown")]
+    node: NodeId,
+    #[serde(serialize_with = "shown")]
+    address: IpAddr,
     state: &'a str,
-    release: String,
-    health: String,
+    #[serde(serialize_with = "release")]
+    release: Option<&'a Target>,
+    #[serde(serialize_with = "shown")]
+    health: Health,
+}
+
+/// As people write it. A group may have a thousand members: nothing is copied on the way.
+fn shown<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+fn release<S: Serializer>(value: &Option<&Target>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(target) => serializer.collect_str(target),
+        None => serializer.serialize_str(""),
+    }
 }
 
 /// The census file's content: members that are known to the ring, in the order of their names.
@@ -29,16 +50,16 @@ pub(crate) fn census(group: &GroupName, ring: &Ring, directory: &Directory) -> S
         .filter_map(|(node, fact)| {
             let member = ring.member(node)?;
             Some(CensusMember {
-                name: member.name.to_string(),
-                node: node.to_string(),
-                address: member.addr.ip().to_string(),
+                name: &member.name,
+                node,
+                address: member.addr.ip(),
                 state: member.state.as_str(),
-                release: fact.running.as_ref().map(ToString::to_string).unwrap_or_default(),
-                health: fact.health.to_string(),
+                release: fact.running.as_ref(),
+                health: fact.health,
             })
         })
         .collect();
-    members.sort_by(|a, b| (&a.name, &a.node).cmp(&(&b.name, &b.node)));
+    members.sort_by(|a, b| (a.name, a.node).cmp(&(b.name, b.node)));
     // Strings alone cannot fail to be written as JSON.
     serde_json::to_string_pretty(&Census { group: group.to_string(), members }).unwrap_or_default()
 }

@@ -19,21 +19,25 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about.
+    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about, and
+    /// whether it is more than another word of a known member about its service.
     pub(crate) fn take(
         &mut self,
         node: NodeId,
         key: &FactKey,
         value: Option<&[u8]>,
-    ) -> Option<GroupName> {
+    ) -> Option<(GroupName, bool)> {
         let (kind, group) = key.as_str().split_once('/')?;
         let group: GroupName = group.parse().ok()?;
-        match kind {
+        let is_more = match kind {
             SERVICE => put(&mut self.services, &group, node, value),
-            LEDGER => put(&mut self.ledgers, &group, node, value),
+            LEDGER => {
+                put(&mut self.ledgers, &group, node, value);
+                true
+            }
             _ => return None,
-        }
-        Some(group)
+        };
+        Some((group, is_more))
     }
 
     /// The service facts of a group's members, living or not.
@@ -70,23 +74,22 @@ impl Directory {
     }
 }
 
+/// Answers whether there is a fact now where there was none, or the other way round.
 fn put<T: serde::de::DeserializeOwned>(
     table: &mut BTreeMap<GroupName, BTreeMap<NodeId, T>>,
     group: &GroupName,
     node: NodeId,
     value: Option<&[u8]>,
-) {
+) -> bool {
     match value.and_then(|bytes| codec::decode(bytes).ok()) {
-        Some(fact) => {
-            table.entry(group.clone()).or_default().insert(node, fact);
-        }
+        Some(fact) => table.entry(group.clone()).or_default().insert(node, fact).is_none(),
         None => {
-            if let Some(of) = table.get_mut(group) {
-                of.remove(&node);
-                if of.is_empty() {
-                    table.remove(group);
-                }
+            let Some(of) = table.get_mut(group) else { return false };
+            let was_there = of.remove(&node).is_some();
+            if of.is_empty() {
+                table.remove(group);
             }
+            was_there
         }
     }
 }

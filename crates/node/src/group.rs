@@ -123,6 +123,10 @@ pub(crate) struct Group {
     closing: bool,
     /// The census file may be out of date.
     census_due: bool,
+    /// When it may be written again.
+    census_next: Moment,
+    /// What the facts of others say of the group may have changed.
+    facts_due: bool,
 }
 
 impl Group {
@@ -216,6 +220,8 @@ impl Group {
             unloading: false,
             closing: false,
             census_due: true,
+            census_next: now.moment,
+            facts_due: true,
         };
         group.resume_service(now, shared, adopted);
         group.keep_releases(shared);
@@ -260,8 +266,9 @@ impl Group {
 
     /// When [`Group::tick`] has something to do.
     pub(crate) fn next_tick(&self) -> Moment {
+        let census = self.census_due.then_some(self.census_next);
         let optional =
-            [self.member_due(), self.service.next_tick(), self.wake_due(), self.restore_at];
+            [self.member_due(), self.service.next_tick(), self.wake_due(), self.restore_at, census];
         let ledger = if self.unloading { Moment(u64::MAX) } else { self.ledger.next_tick() };
         optional.into_iter().flatten().fold(ledger, Moment::min)
     }
@@ -277,16 +284,30 @@ impl Group {
         self.wake.filter(|_| self.leading && !self.unreadable && ledger.ready && !ledger.in_flight)
     }
 
-    /// The members, their facts or the ring's opinion of them changed.
+    /// The members, their ledgers or the ring's opinion of them changed.
     pub(crate) fn members_changed(&mut self) {
-        self.stale = true;
         self.unseen = true;
-        self.census_due = true;
+        self.member_said();
     }
 
-    /// Whether the census file may be out of date; asked once.
-    pub(crate) fn take_census_due(&mut self) -> bool {
-        std::mem::take(&mut self.census_due)
+    /// A member has news of its service: the ledger does not look at that, and in a large group
+    /// there is such news all the time.
+    pub(crate) fn member_said(&mut self) {
+        self.stale = true;
+        self.census_due = true;
+        self.facts_due = true;
+    }
+
+    /// Follows up what changed of the members, after everything else has settled.
+    pub(crate) fn follow_members(&mut self, now: Now, shared: &mut Shared) {
+        if std::mem::take(&mut self.facts_due) {
+            self.tell_from_facts(shared);
+        }
+        if self.census_due && self.census_next <= now.moment {
+            self.census_due = false;
+            let members = self.update_census(shared);
+            self.census_next = now.moment + crate::limits::census_pace(members);
+        }
     }
 
     /// The service is unloaded: its program is stopped, and it takes no part in anything.

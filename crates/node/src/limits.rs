@@ -44,3 +44,16 @@ pub(crate) const JOINS_MAX: usize = 16;
 /// that is back after a power cut is alone for a while, and a service manager that waits for READY
 /// would kill its daemon again and again.
 pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a census file stands at least before it is written again: at once in groups of a few;
+/// in a large one some member changes all the time, each writing names all of them, and a fact takes
+/// about as long to reach everybody.
+pub(crate) fn census_pace(members: usize) -> Duration {
+    match members <= CENSUS_AT_ONCE {
+        true => Duration::ZERO,
+        false => Duration::from_secs(1),
+    }
+}
+
+/// Members of whom every change is written at once.
+const CENSUS_AT_ONCE: usize = 16;

@@ -275,10 +275,7 @@ impl Node {
         }
         self.drive_joins(now);
         for group in self.groups.values_mut() {
-            if group.take_census_due() {
-                group.update_census(&mut self.shared);
-                group.tell_from_facts(&mut self.shared);
-            }
+            group.follow_members(now, &mut self.shared);
         }
         self.drop_releases();
     }

@@ -110,6 +110,7 @@ impl World {
         let (sender, boot, counter) = self.hosts[host].stamp(stream);
         let from = self.hosts[host].addr;
         let Some(to) = self.host_at(addr) else { return };
+        self.traffic.add(&messages);
         let mut envelope = Envelope { sender, boot, counter, messages };
         if self.setup.through_codec {
             match through_codec(&envelope) {

@@ -51,7 +51,8 @@ pub(crate) struct Host {
 impl Host {
     /// A machine that was never switched on.
     pub(crate) fn new(index: usize, rng: &mut StdRng) -> Self {
-        let addr = SocketAddr::from(([10, 0, 0, u8::try_from(index + 1).unwrap_or(255)], 7946));
+        let [.., high, low] = u32::try_from(index + 1).unwrap_or(u32::MAX).to_be_bytes();
+        let addr = SocketAddr::from(([10, 0, high, low], 7946));
         Self {
             id: NodeId::from_random(rng.random()),
             name: format!("n{}", index + 1),

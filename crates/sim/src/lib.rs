@@ -26,6 +26,7 @@ pub mod scenario;
 pub mod settings;
 pub mod trace;
 mod trace_words;
+pub mod traffic;
 pub mod world;
 
 pub use campaign::Campaign;

@@ -13,6 +13,7 @@ use rand::RngExt as _;
 
 use crate::program::Behaviour;
 use crate::settings::Setup;
+use crate::traffic::Traffic;
 use crate::world::World;
 
 impl World {
@@ -91,6 +92,23 @@ impl World {
     /// The trace's last lines.
     pub fn story(&self) -> String {
         self.trace.recent().collect::<Vec<_>>().join("\n")
+    }
+
+    /// What was sent so far.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Size of the newest committed record's content; 0 before the first.
+    pub fn record_bytes(&self) -> usize {
+        self.state().and_then(|state| state.encode().ok()).map_or(0, |bytes| bytes.len())
+    }
+
+    /// How many vote, as the leader has it; 0 without one.
+    pub fn voters(&self) -> usize {
+        let leader = self.leader().and_then(|host| self.hosts[host].node.as_ref());
+        let seen = leader.and_then(|node| node.observe(&self.group));
+        seen.map_or(0, |seen| seen.ledger().voters.len())
     }
 
     /// The host that decides for the group; the newest, if an older one has not noticed yet.

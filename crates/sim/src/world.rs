@@ -20,6 +20,7 @@ use crate::net::Network;
 use crate::program::micros;
 use crate::settings::{Setup, group};
 use crate::trace::Trace;
+use crate::traffic::Traffic;
 
 /// See the module's page.
 pub struct World {
@@ -42,6 +43,7 @@ pub struct World {
     pub(crate) next_request: u64,
     /// Programs started so far: which release, on which host.
     pub(crate) launches: Vec<(usize, Digest)>,
+    pub(crate) traffic: Traffic,
     queue: BTreeMap<(u64, u64), What>,
     asked: u64,
     addrs: BTreeMap<SocketAddr, usize>,
@@ -101,6 +103,7 @@ impl World {
             replies: BTreeMap::new(),
             next_request: 0,
             launches: Vec::new(),
+            traffic: Traffic::default(),
             queue: BTreeMap::new(),
             asked: 0,
             spins: 0,
@@ -164,8 +167,10 @@ impl World {
             (self.second, self.spins) = (self.now, 0);
         }
         self.spins += 1;
-        if self.spins > SPINS_MAX {
-            self.violate("live-lock", format!("{SPINS_MAX} events within a second"));
+        // More nodes have more to say: their probes alone are some events a second each.
+        let most = SPINS_MAX.max(self.hosts.len() as u32 * SPINS_PER_HOST);
+        if self.spins > most {
+            self.violate("live-lock", format!("{most} events within a second"));
             return;
         }
         self.happen(what);
@@ -296,3 +301,6 @@ impl World {
 /// Events within one second: a burst of a whole group is far below, two parts that talk in a circle
 /// without a delay are above.
 const SPINS_MAX: u32 = 20_000;
+
+/// A host of a large group may come to so many.
+const SPINS_PER_HOST: u32 = 2_000;

@@ -157,17 +157,18 @@ impl Group {
         }
     }
 
-    /// Keeps the census file current.
-    pub(crate) fn update_census(&mut self, shared: &mut Shared) {
+    /// Keeps the census file current; answers how many members it has.
+    pub(super) fn update_census(&mut self, shared: &mut Shared) -> usize {
         let json = census(&self.name, &shared.ring, &shared.directory);
         if json != self.census {
             self.census.clone_from(&json);
             shared.effects.push(Effect::Census { group: self.name.clone(), json });
         }
+        shared.directory.members(&self.name).count()
     }
 
     /// A member without a vote tells of rollouts what the voters' facts say.
-    pub(crate) fn tell_from_facts(&mut self, shared: &mut Shared) {
+    pub(super) fn tell_from_facts(&mut self, shared: &mut Shared) {
         if self.is_voter(shared.me) {
             return;
         }

@@ -32,9 +32,12 @@ impl Node {
                 }
                 RingOutput::FactChanged { node, key } => {
                     let value = self.shared.ring.fact(node, &key);
-                    let group = self.shared.directory.take(node, &key, value);
-                    if let Some(group) = group {
-                        self.with(&group, |group, _| group.members_changed());
+                    let told = self.shared.directory.take(node, &key, value);
+                    if let Some((group, is_more)) = told {
+                        self.with(&group, |group, _| match is_more {
+                            true => group.members_changed(),
+                            false => group.member_said(),
+                        });
                         self.shared.asks.retry_now(now.moment, &group);
                     }
                 }
