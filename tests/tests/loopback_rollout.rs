@@ -233,6 +233,80 @@ fn services_outlive_every_kind_of_end_of_their_daemon() {
     });
 }
 
+/// Everybody stops and starts what it runs, one at a time, with the service file of today.
+#[test]
+fn a_rolling_restart_gives_everybody_a_new_process_of_the_same_release() {
+    let mut hello = Hello::new(3);
+    let diary = hello.ring.dir().join("diary");
+    let write = |what: &str| format!("echo $BATON_NODE {what} >>{}", diary.display());
+    // One that is told to stop says so at the end: nobody may come up before it has.
+    let run = format!(
+        "trap '{}; exit 0' TERM\n{}\nsleep 3600 & wait",
+        write("down"),
+        write("up with ${GREETING:-nothing}")
+    );
+    let (install, ready) = (write("install"), write("ready"));
+    let hooks = [("install", install.as_str()), ("ready", ready.as_str())];
+    hello.publish("1", Scripts { run: &run, hooks: &hooks, ..Scripts::default() });
+    hello.start(SHORT);
+    let cli = hello.ring.hosts()[1].cli();
+    cli.run(&["rollout", "restart", GROUP]).expect(1, &["no baseline to restart on"]);
+    hello.roll("1", &["completed"]);
+    hello.expect_running("1", 3);
+
+    // A local edit is taken over by the next turn.
+    let mut service = hello.service(SHORT);
+    service.insert("env".to_owned(), toml::Table::from_iter([greeting("hi")]).into());
+    hello.ring.configure(|_, settings| settings.services.push(service.clone()));
+    for host in hello.ring.hosts() {
+        host.signal(rustix::process::Signal::HUP);
+    }
+    wait::until("the edits are seen", LIMIT, || {
+        let list = hello.ring.hosts()[0].cli().json(&["service", "list"])?;
+        let pending = |one: &serde_json::Value| one["pending_edit"] == true;
+        let all =
+            list.as_array().is_some_and(|list| list.iter().filter(|o| pending(o)).count() == 3);
+        if all { Ok(()) } else { Err(list.to_string()) }
+    });
+    let (before, index) = (pids(&hello), fs::read_to_string(&diary).unwrap().lines().count());
+    // Nothing is fetched.
+    let archives = hello.ring.dir().join("depot.d/archives");
+    fs::rename(&archives, hello.ring.dir().join("archives.away")).unwrap();
+    let told = cli.run_for(LIMIT, &["rollout", "restart", GROUP, "--wait"]);
+    told.expect(0, &["restart of every member starts", "completed: restart on hello/1, 3 of 3"]);
+
+    let after = pids(&hello);
+    assert_eq!(after.len(), 3, "{after:?}");
+    for (old, new) in before.iter().zip(&after) {
+        assert!(old.0 == new.0 && old.1 != new.1, "{before:?} {after:?}");
+    }
+    hello.expect_running("1", 3);
+    let diary = fs::read_to_string(&diary).unwrap();
+    let lines: Vec<&str> = diary.lines().skip(index).collect();
+    let mut seen = Vec::new();
+    for turn in lines.chunks(3) {
+        let name = turn[0].split(' ').next().unwrap();
+        let wanted = ["ready", "down", "up with hi"].map(|what| format!("{name} {what}"));
+        assert_eq!(turn, wanted, "one after the other, and no install: {lines:#?}");
+        seen.push(name);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, ["n1", "n2", "n3"]);
+    let history = cli.json(&["rollout", "history", GROUP]).unwrap();
+    assert_eq!(
+        (&history[0]["kind"], &history[0]["state"]),
+        (&"restart".into(), &"completed".into())
+    );
+    let status = hello.status(2).unwrap();
+    assert_eq!(status["baseline"]["release"], "hello/1");
+    assert_eq!(status["rollout"]["to"]["config"], 0);
+    cli.run(&["rollout", "rollback", GROUP]).expect(1, &["nothing completed before"]);
+}
+
+fn greeting(text: &str) -> (String, toml::Value) {
+    ("GREETING".to_owned(), toml::Value::String(text.to_owned()))
+}
+
 /// Name and process of every member that runs.
 fn pids(hello: &Hello) -> Vec<(String, u64)> {
     let list = hello.ring.hosts()[2].cli().json(&["service", "list"]).unwrap();

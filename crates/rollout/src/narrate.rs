@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use baton_types::{NodeId, NodeName, ReleaseId, RolloutId};
 
-use crate::rollout::{Rollout, RolloutState, Turn, TurnState};
+use crate::rollout::{Rollout, RolloutKind, RolloutState, Turn, TurnState};
 use crate::state::GroupState;
 
 /// One line for the journal.
@@ -45,7 +45,7 @@ pub fn narrate(
         Some(old) => group_lines(old, new, names, &mut lines),
         None => {
             if let Some(rollout) = new.rollout.as_deref() {
-                let text = format!("{} to {} is {}", rollout.kind, rollout.to, rollout.state);
+                let text = format!("{} is {}", rollout.kind.title(&rollout.to), rollout.state);
                 lines.push(line(rollout, Level::Info, None, text));
             }
             return lines;
@@ -115,13 +115,11 @@ fn rollout_lines(
         let order: Vec<String> =
             new.turns.iter().take(ORDER_SHOWN).map(|turn| name_of(names, turn.node)).collect();
         let more = if new.turns.len() > ORDER_SHOWN { ", …" } else { "" };
-        let text = format!(
-            "{}{from} to {} begins for {} members: {}{more}",
-            new.kind,
-            new.target(),
-            new.total,
-            order.join(", ")
-        );
+        let what = match new.kind.keeps() {
+            true => new.title(),
+            false => format!("{}{from} to {}", new.kind, new.target()),
+        };
+        let text = format!("{what} begins for {} members: {}{more}", new.total, order.join(", "));
         lines.push(line(new, Level::Info, None, text));
     }
     for turn in &new.turns {
@@ -131,7 +129,9 @@ fn rollout_lines(
         }
     }
     let before = old.map(|old| old.state);
-    if before != Some(new.state) && (old.is_some() || new.state != RolloutState::Preparing) {
+    // Where nothing is prepared, its turns begin at once.
+    let begins = matches!(new.state, RolloutState::Preparing | RolloutState::Running);
+    if before != Some(new.state) && (old.is_some() || !begins) {
         let passed = new.count(TurnState::Passed);
         let text = state_text(new, before, new.state, new.reason.as_str(), passed);
         lines.push(line(new, loudness(new.state), None, text));
@@ -162,18 +162,32 @@ fn turn_text(
     }
     let target = rollout.target();
     let done = rollout.count(TurnState::Passed);
+    let keeps = rollout.kind.keeps();
     let text = match turn.state {
         TurnState::Waiting => match old {
             Some(old) if old.state.is_open() => format!("{name} gave its turn back"),
             Some(old) if old.gone => format!("{name} is back and waits for its turn"),
             _ => return None,
         },
+        TurnState::Offered if keeps => format!("{name} is offered its turn to {}", rollout.kind),
         TurnState::Offered => format!("{name} is offered its turn to {target}"),
+        TurnState::Taken if rollout.kind == RolloutKind::Reboot => {
+            format!("{name} goes: stops what it runs, reboots and starts it again")
+        }
+        TurnState::Taken if keeps => format!("{name} goes: stops what it runs and starts it again"),
         TurnState::Taken if rollout.from.is_none() => format!("{name} goes: starts {target}"),
         TurnState::Taken => format!("{name} goes: stops what it runs and starts {target}"),
+        TurnState::Monitoring if keeps => format!("{name} is healthy again, being monitored"),
         TurnState::Monitoring => format!("{name} is healthy on {target}, being monitored"),
+        TurnState::Passed if keeps => {
+            format!("{name} passed its {} ({done} of {})", rollout.kind, rollout.concerned())
+        }
         TurnState::Passed => {
             format!("{name} passed on {target} ({done} of {})", rollout.concerned())
+        }
+        TurnState::Failed if keeps => {
+            let text = format!("{name} failed its {}: {}", rollout.kind, turn.reason);
+            return Some((Level::Warning, text));
         }
         TurnState::Failed => {
             return Some((Level::Warning, format!("{name} failed on {target}: {}", turn.reason)));
@@ -201,15 +215,14 @@ fn state_text(
         RolloutState::Running if before == Some(RolloutState::Preparing) => {
             format!("{to} is prepared: the turns begin")
         }
-        RolloutState::Running => format!("the {} to {to} goes on", rollout.kind),
+        RolloutState::Running => format!("the {} goes on", rollout.title()),
         RolloutState::RollingBack => format!("rolling back to {to}{because}"),
         RolloutState::Paused | RolloutState::RollbackPaused => {
-            format!("the {} to {to} is paused{because}", rollout.kind)
+            format!("the {} is paused{because}", rollout.title())
         }
         ended => format!(
-            "the {} to {} ended {ended}, {passed} of {} passed{because}",
-            rollout.kind,
-            rollout.to,
+            "the {} ended {ended}, {passed} of {} passed{because}",
+            rollout.kind.title(&rollout.to),
             rollout.concerned()
         ),
     }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use baton_types::policy::{Policy, Strategy};
 use baton_types::{ClaimId, Name, NodeId, RolloutId, Target, Text, WallTime};
-use baton_wire::TurnId;
+use baton_wire::{Manner, TurnId};
 use serde::{Deserialize, Serialize};
 
 /// One rolling update of one group.
@@ -177,6 +177,19 @@ impl Rollout {
         }
     }
 
+    /// "update to redis/2", "restart on redis/2": what the phase under way is, in words.
+    pub fn title(&self) -> String {
+        self.kind.title(self.target())
+    }
+
+    /// As [`Rollout::title`], where it does not matter what kind of target it is.
+    pub fn words(&self) -> String {
+        match self.kind.keeps() {
+            true => self.title(),
+            false => format!("rollout to {}", self.target()),
+        }
+    }
+
     /// The policy of the phase under way.
     pub fn policy(&self) -> &Policy {
         if self.phase >= 2 { &self.plan.rollback } else { &self.plan.update }
@@ -300,6 +313,32 @@ impl RolloutKind {
             Self::Reboot => "reboot",
             Self::CatchUp => "catch-up",
         }
+    }
+
+    /// Whether members keep what they run: nothing is fetched, no target changes.
+    pub const fn keeps(self) -> bool {
+        matches!(self, Self::Restart | Self::Reboot)
+    }
+
+    /// Whether it moves the whole group to a target, so that channels, `rollback` and `retry` are
+    /// about it. The others leave the group's target as it is.
+    pub const fn is_step(self) -> bool {
+        matches!(self, Self::Update | Self::Config | Self::Rollback)
+    }
+
+    /// What becomes of a member in its turn.
+    pub const fn manner(self) -> Manner {
+        match self {
+            Self::Restart => Manner::Restart,
+            Self::Reboot => Manner::Reboot,
+            _ => Manner::Bring,
+        }
+    }
+
+    /// "update to redis/2", "restart on redis/2".
+    pub fn title(self, target: &Target) -> String {
+        let way = if self.keeps() { "on" } else { "to" };
+        format!("{} {way} {target}", self.word())
     }
 }
 

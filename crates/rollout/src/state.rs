@@ -142,12 +142,18 @@ impl GroupState {
             let told = matches!(turn.state, TurnState::Taken | TurnState::Monitoring);
             told.then_some(turn.phase)
         };
-        if let Some(rollout) = self.rollout.as_deref()
+        if let Some(rollout) = self.rollout.as_deref().filter(|rollout| !rollout.kind.keeps())
             && let Some(phase) = taken(rollout)
         {
             return Some(rollout.target_of_phase(phase));
         }
         self.member_targets.get(node).or_else(|| self.baseline())
+    }
+
+    /// Whether every member has the baseline, and nothing is about to change that.
+    pub(crate) fn is_uniform(&self) -> bool {
+        let moves = |rollout: &Rollout| !rollout.kind.keeps();
+        !self.rollout.as_deref().is_some_and(moves) && self.member_targets.is_empty()
     }
 
     /// The rollout under way, else the last one that ended.
@@ -159,12 +165,12 @@ impl GroupState {
     /// a new revision its release. What a failure has paused, or what is being left, is not carried
     /// on: then it is the baseline.
     pub fn intended(&self) -> Option<&Target> {
-        if let Some(next) = self.next.as_deref().filter(|next| next.kind != RolloutKind::CatchUp) {
+        if let Some(next) = self.next.as_deref().filter(|next| next.kind.is_step()) {
             return Some(&next.to);
         }
         let going_on = |rollout: &&Rollout| {
             let doubtful = rollout.paused_by_fault && rollout.from.is_some();
-            rollout.kind != RolloutKind::CatchUp && rollout.ending.is_none() && !doubtful
+            rollout.kind.is_step() && rollout.ending.is_none() && !doubtful
         };
         let under_way = self.rollout.as_deref().filter(going_on).map(Rollout::target);
         under_way.or_else(|| self.baseline())

@@ -22,7 +22,7 @@ pub use ledger::{
     Heard, LedgerBody, LedgerMessage, Mark, Proposal, Record, StateBytes, StateTooLarge, Voter,
 };
 pub use ring::RingMessage;
-pub use turn::{Terms, TurnId, TurnMessage, TurnOutcome, TurnStep};
+pub use turn::{Manner, Terms, TurnId, TurnMessage, TurnOutcome, TurnStep};
 
 /// What one datagram or one stream frame carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,10 +22,30 @@ pub struct TurnId {
     pub attempt: u32,
 }
 
+/// What becomes of the member in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Manner {
+    /// It is brought to the target: fetch, unpack, `install`, stop, start.
+    Bring,
+    /// What it runs, whatever that is, is stopped and started.
+    Restart,
+    /// As a restart, and between stop and start the machine reboots.
+    Reboot,
+}
+
+impl Manner {
+    /// Whether the member keeps what it runs.
+    pub const fn keeps(self) -> bool {
+        !matches!(self, Self::Bring)
+    }
+}
+
 /// What a turn is for and how the member is to judge itself; frozen at the rollout's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// What the member shall run.
+    /// What becomes of the member.
+    pub manner: Manner,
+    /// What the member shall run; one that keeps what it runs puts that here instead.
     pub target: Target,
     /// The group's baseline: the member keeps its copy, so that a rollback needs no depot.
     pub baseline: Option<Target>,
@@ -55,6 +75,8 @@ pub enum TurnStep {
     Claiming,
     /// Stops the old release: the disruption begins.
     Stopping,
+    /// The machine reboots, with the program stopped.
+    Rebooting,
     /// Starts the target and waits for first healthy.
     Starting,
     /// Runs `verify`.
@@ -72,9 +94,19 @@ impl TurnStep {
             Self::AskingReady => "asking ready",
             Self::Claiming => "ready, waiting for go",
             Self::Stopping => "stopping the old release",
+            Self::Rebooting => "rebooting this machine",
             Self::Starting => "starting",
             Self::Verifying => "verifying",
             Self::Monitoring => "monitoring",
+        }
+    }
+
+    /// In words, in a turn of that manner.
+    pub const fn word_in(self, manner: Manner) -> &'static str {
+        match self {
+            Self::Stopping if manner.keeps() => "stopping, to be restarted",
+            Self::Starting if manner.keeps() => "starting again",
+            _ => self.word(),
         }
     }
 }

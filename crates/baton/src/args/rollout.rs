@@ -59,7 +59,7 @@ pub(crate) enum RolloutCommand {
     Retry(Typed),
     /// Let the next wave go
     Approve(Typed),
-    /// Restart every member on what it runs, one at a time (not in this version: refused)
+    /// Restart every member on what it runs, one at a time, each only when the one before is healthy
     Restart {
         #[command(flatten)]
         typed: Typed,

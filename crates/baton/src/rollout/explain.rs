@@ -7,7 +7,7 @@
 use baton_types::status::{GroupStatus, MemberStatus, RolloutStatus};
 use jiff::Timestamp;
 
-use super::render::{is_under_way, members, or, reason, runs, target, way};
+use super::render::{is_under_way, keeps, members, or, reason, runs, target, what};
 use crate::output::{ago, count};
 
 /// The sentences.
@@ -127,7 +127,7 @@ impl Explanation<'_> {
                 self.say("It goes on only when somebody types one of:");
                 self.next("resume", "accepts the failures so far and goes on");
                 self.next("retry", "gives the failed members another attempt");
-                if rollout.from.is_some() {
+                if rollout.from.is_some() && !keeps(&rollout.kind) {
                     self.next("rollback", "brings every member back");
                 }
                 self.next("cancel", "ends it where it stands");
@@ -164,6 +164,14 @@ impl Explanation<'_> {
         }
         match rollout.state.as_str() {
             "completed" => self.say("Nothing is under way and nothing is waited for."),
+            "completed_with_exceptions" if keeps(&rollout.kind) => {
+                self.say("Nothing is under way, and no member's release has changed.");
+                self.next(&rollout.kind, "starts another one, for every member");
+            }
+            "cancelled" if keeps(&rollout.kind) => {
+                self.say("No member's release has changed.");
+                self.next(&rollout.kind, "starts another one, for every member");
+            }
             "completed_with_exceptions" => {
                 self.say(
                     "Nothing is under way. Members that were skipped or absent get their turn by \
@@ -202,7 +210,7 @@ impl Explanation<'_> {
 
 /// What this rollout is, in what state, since when and why.
 fn opening(rollout: &RolloutStatus, now: Timestamp) -> String {
-    let what = format!("The {} {}", rollout.kind, way(rollout.from.as_ref(), &rollout.to));
+    let what = format!("The {}", what(&rollout.kind, rollout.from.as_ref(), &rollout.to));
     let RolloutStatus { passed, total, .. } = rollout;
     let passed = format!("{passed} of {} passed", count(*total, "member"));
     let started = ago(&rollout.started_at, now);
@@ -354,6 +362,26 @@ mod tests {
         let cancelled = text("redis/1");
         assert!(!cancelled.contains("rejected"), "{cancelled}");
         assert!(cancelled.contains("nothing is waited for"), "{cancelled}");
+    }
+
+    #[test]
+    fn a_restart_has_no_way_back_and_can_be_typed_again() {
+        let text = |state: &str| {
+            let mut status = running();
+            let shown = rollout(&mut status);
+            (shown.kind, shown.state) = ("restart".to_owned(), state.to_owned());
+            shown.to = shown.from.clone().expect("one");
+            explain(&status, "2026-01-01T10:00:00Z".parse().expect("a time")).join("\n")
+        };
+        assert!(text("running").starts_with("The restart on redis/1 runs, started 1m ago"));
+        let paused = text("paused");
+        assert!(paused.contains("rollout retry redis.default"), "{paused}");
+        assert!(!paused.contains("rollback"), "{paused}");
+        for state in ["cancelled", "completed_with_exceptions"] {
+            let ended = text(state);
+            assert!(ended.contains("rollout restart redis.default"), "{ended}");
+            assert!(!ended.contains("rollback") && !ended.contains("retry"), "{ended}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use baton_types::status::{GroupStatus, HistoryStatus};
 
-use super::render::way;
+use super::render::what;
 use crate::exit::code_of_state;
 
 /// One rollout that is followed.
@@ -75,18 +75,18 @@ impl Follow {
         if rollout.state.ends_with("paused") && self.may_be_stale(now) {
             return Step::GoesOn;
         }
-        let way = way(rollout.from.as_ref(), &rollout.to);
+        let what = what(&rollout.kind, rollout.from.as_ref(), &rollout.to);
         let counts = (rollout.passed, rollout.total);
-        Step::Ended(end(code, &rollout.state, &rollout.kind, &way, counts, &rollout.reason))
+        Step::Ended(end(code, &rollout.state, &what, counts, &rollout.reason))
     }
 
     /// What the history says.
     pub(crate) fn look_up(&self, history: &[HistoryStatus]) -> Option<End> {
         let entry = history.iter().find(|entry| entry.id == self.id)?;
         let code = code_of_state(&entry.state)?;
-        let way = way(entry.from.as_ref(), &entry.to);
+        let what = what(&entry.kind, entry.from.as_ref(), &entry.to);
         let counts = (entry.passed, entry.total);
-        Some(end(code, &entry.state, &entry.kind, &way, counts, &entry.reason))
+        Some(end(code, &entry.state, &what, counts, &entry.reason))
     }
 
     /// How long it has been neither under way nor the last one.
@@ -107,16 +107,9 @@ impl Follow {
 }
 
 /// `completed: update redis/1 → redis/2, 3 of 3 members passed`.
-fn end(
-    code: u8,
-    state: &str,
-    kind: &str,
-    way: &str,
-    (passed, total): (usize, usize),
-    reason: &str,
-) -> End {
+fn end(code: u8, state: &str, what: &str, (passed, total): (usize, usize), reason: &str) -> End {
     let state = state.replace('_', " ");
-    let mut sentence = format!("{state}: {kind} {way}, {passed} of {total} passed");
+    let mut sentence = format!("{state}: {what}, {passed} of {total} passed");
     if !reason.is_empty() {
         sentence.push_str(&format!("; {reason}"));
     }

@@ -34,10 +34,8 @@ pub(crate) fn title(status: &GroupStatus) -> String {
 /// `update redis/7.0.14 → redis/7.0.15, running, 2 of 6 passed`.
 pub(crate) fn headline(rollout: &RolloutStatus) -> String {
     let RolloutStatus { kind, state, passed, total, .. } = rollout;
-    format!(
-        "{kind} {}, {state}, {passed} of {total} passed",
-        way(rollout.from.as_ref(), &rollout.to)
-    )
+    let what = what(kind, rollout.from.as_ref(), &rollout.to);
+    format!("{what}, {state}, {passed} of {total} passed")
 }
 
 /// The rollout is under way: not in a state that only a new one can follow.
@@ -188,6 +186,19 @@ pub(crate) fn way(from: Option<&TargetStatus>, to: &TargetStatus) -> String {
     }
 }
 
+/// `update redis/7.0.14 → redis/7.0.15`, `restart on redis/7.0.15`.
+pub(crate) fn what(kind: &str, from: Option<&TargetStatus>, to: &TargetStatus) -> String {
+    match keeps(kind) {
+        true => format!("{kind} on {}", target(to)),
+        false => format!("{kind} {}", way(from, to)),
+    }
+}
+
+/// Whether members of such a rollout keep what they run.
+pub(crate) fn keeps(kind: &str) -> bool {
+    matches!(kind, "restart" | "reboot")
+}
+
 /// The rollouts that ended, newest first.
 pub(crate) fn history(history: &[HistoryStatus]) -> Vec<String> {
     let mut table =
@@ -211,7 +222,7 @@ pub(crate) fn history(history: &[HistoryStatus]) -> Vec<String> {
 pub(crate) fn ended(entry: &HistoryStatus) -> Vec<String> {
     let mut head = Head::default();
     head.add("rollout", entry.id.clone());
-    head.add("what", format!("{} {}", entry.kind, way(entry.from.as_ref(), &entry.to)));
+    head.add("what", what(&entry.kind, entry.from.as_ref(), &entry.to));
     head.add("ended", format!("{}, {}", entry.state, local_time(&entry.ended_at)));
     head.add("passed", format!("{} of {}", entry.passed, entry.total));
     head.add("reason", entry.reason.clone());

@@ -10,7 +10,7 @@ use baton_supervise::{HookResult, Launch, ServiceEvent};
 use baton_types::manifest::{HookKind, Manifest};
 use baton_types::member::{Desired, Health, ProcessState};
 use baton_types::{NodeId, Now, Release, Target, Text};
-use baton_wire::{Message, TurnMessage, TurnOutcome};
+use baton_wire::{Manner, Message, TurnMessage, TurnOutcome};
 
 use super::Group;
 use crate::effect::{Effect, Level, Line};
@@ -203,7 +203,12 @@ impl Group {
 
     fn stop_for_turn(&mut self, now: Now, shared: &mut Shared) {
         if let Some(turn) = &self.member.file().turn {
-            let text = format!("{}: its go is here", turn.terms.target);
+            let what = match turn.terms.manner {
+                Manner::Bring => "its go is here",
+                Manner::Restart => "its go to restart is here",
+                Manner::Reboot => "its go to reboot is here",
+            };
+            let text = format!("{}: {what}", turn.terms.target);
             let mut line = Line::new(Level::Info, text).of(&self.name);
             line.rollout = Some(turn.turn.rollout);
             line.member = Some(Text::new(shared.name.as_str()));

@@ -16,6 +16,7 @@ use super::inbox::{close, prepared_at};
 use super::notes::Note;
 use super::{Alarm, Lead, wait};
 use baton_types::member::Prepared;
+use baton_wire::Manner;
 
 impl Lead {
     /// Brings `draft` to where nothing more follows at this moment.
@@ -54,7 +55,7 @@ impl Lead {
             None => self.catch_up(now, alarm, draft, view),
         };
         let Some(planned) = planned else { return };
-        if planned.kind != RolloutKind::CatchUp {
+        if planned.kind.is_step() {
             draft.gave_up.clear();
         }
         let rollout = start::launch(planned, draft, view, now);
@@ -136,8 +137,8 @@ impl Lead {
             }
         }
         for (node, withdrawn, timeout) in late {
-            let last = self.last_words(node, view);
             let Some(rollout) = draft.rollout.as_deref_mut() else { return };
+            let last = self.last_words(node, view, rollout.kind.manner());
             let Some(turn) = rollout.turn_mut(node) else { continue };
             let took = baton_types::exact_duration(timeout);
             turn.reason = Text::new(&format!("not done within {took}{last}"));
@@ -148,15 +149,17 @@ impl Lead {
     }
 
     /// ": monitoring: last output", as far as anything is known.
-    fn last_words(&self, node: NodeId, view: &View) -> String {
+    fn last_words(&self, node: NodeId, view: &View, manner: Manner) -> String {
         match (self.progress.get(&node), view.members.get(&node)) {
             (_, Some(member)) if member.liveness != Liveness::Alive => {
                 format!(": {} {}", member.name, member.complaint())
             }
             (Some((_, reported, _)), _) if reported.text.is_empty() => {
-                format!(": {}", reported.step.word())
+                format!(": {}", reported.step.word_in(manner))
             }
-            (Some((_, reported, _)), _) => format!(": {}: {}", reported.step.word(), reported.text),
+            (Some((_, reported, _)), _) => {
+                format!(": {}: {}", reported.step.word_in(manner), reported.text)
+            }
             _ => String::new(),
         }
     }
@@ -215,12 +218,11 @@ impl Lead {
         if rollout.state != RolloutState::Preparing || rollout.ending.is_some() {
             return;
         }
-        let ready = rollout
-            .turns
-            .iter()
-            .filter(|turn| turn.state == TurnState::Waiting)
-            .all(|turn| prepared_at(self, rollout, view, turn.node) == Some(&Prepared::Ready));
-        if !ready {
+        let is_ready =
+            |turn: &Turn| prepared_at(self, rollout, view, turn.node) == Some(&Prepared::Ready);
+        let mut waiting = rollout.turns.iter().filter(|turn| turn.state == TurnState::Waiting);
+        // What members have is not fetched.
+        if !rollout.kind.keeps() && !waiting.all(is_ready) {
             return;
         }
         if let Some(rollout) = draft.rollout.as_deref_mut() {
@@ -318,7 +320,7 @@ fn follow_members(draft: &mut GroupState, view: &View) {
             _ => {}
         }
     }
-    let takes_newcomers = phase == 1 && rollout.kind != RolloutKind::CatchUp;
+    let takes_newcomers = phase == 1 && rollout.kind.is_step();
     if !takes_newcomers || fresh {
         return;
     }
@@ -345,7 +347,10 @@ fn judge_failures(draft: &mut GroupState, view: &View) {
     let exceeded = failures::exceeded(rollout);
     let consequence = failures::consequence(rollout);
     if exceeded && consequence != OnFailure::Continue {
-        let reason = failure_text(rollout, view);
+        let mut reason = failure_text(rollout, view);
+        if rollout.kind.keeps() && rollout.policy().on_failure == OnFailure::Rollback {
+            reason += &format!("; a {} has no way back, so it is paused", rollout.kind);
+        }
         match consequence {
             OnFailure::Rollback => begin_rollback(draft, &reason),
             _ => rollout.pause_by_fault(&reason),

@@ -11,7 +11,7 @@ use crate::state::GroupState;
 use crate::view::View;
 
 use super::Lead;
-use super::commands::held;
+use super::commands::{held, superseded};
 use super::draft::supersede;
 
 /// What came of an application.
@@ -56,7 +56,7 @@ impl Lead {
             .and_then(|rollout| rollout.plan.promotion);
         let target = Target { release: intended.release, config };
         draft.allow(&target);
-        let old = draft.rollout.as_deref().map(|rollout| rollout.to.to_string());
+        let old = draft.rollout.as_deref().map(superseded);
         let new = self.plan(now, view, RolloutKind::Config, target.clone(), promotion);
         supersede(draft, new);
         let paused = held(draft, &group);
@@ -70,7 +70,7 @@ impl Lead {
 /// Whether the group has the revision, or is being brought to it.
 fn already(draft: &GroupState, group: &str, digest: Digest) -> Option<Applied> {
     let under_way = draft.next.as_deref().or(draft.rollout.as_deref());
-    if let Some(rollout) = under_way.filter(|rollout| rollout.kind != RolloutKind::CatchUp) {
+    if let Some(rollout) = under_way.filter(|rollout| rollout.kind.is_step()) {
         let brings = rollout.ending.is_none() && rollout.target().config.digest == Some(digest);
         let hint = match rollout.state {
             RolloutState::Paused | RolloutState::RollbackPaused => format!(
@@ -88,8 +88,7 @@ fn already(draft: &GroupState, group: &str, digest: Digest) -> Option<Applied> {
         let text = format!("configuration revision {number} is noted already for {group}");
         return noted.then_some(Applied::Already(text, None));
     };
-    let everywhere = draft.rollout.is_none() && draft.member_targets.is_empty();
-    if !everywhere || baseline.config.digest != Some(digest) {
+    if !draft.is_uniform() || baseline.config.digest != Some(digest) {
         return None;
     }
     let number = baseline.config.number;

@@ -62,9 +62,10 @@ impl Lead {
                 self.read_channel = true;
                 return answer(CommandResult::Done, "the channel is read now", shown(draft));
             }
-            CommandAction::Restart | CommandAction::Reboot => Err(format!(
-                "rolling restarts and reboots are not in this version; `baton service restart \
-                 {group}` restarts the service on the node where it is typed"
+            CommandAction::Restart => self.again(now, draft, view, RolloutKind::Restart),
+            CommandAction::Reboot => Err(format!(
+                "rolling reboots are not in this version; `baton rollout restart {group}` restarts \
+                 the service on every member, one after the other"
             )),
             CommandAction::RemoveVoter { .. } => {
                 Err("voters are the ledger's: this command is not for the rollout".to_owned())
@@ -115,7 +116,7 @@ impl Lead {
         if let Some(rollout) = draft.next.as_deref().or(draft.rollout.as_deref())
             && rollout.ending.is_none()
             && rollout.phase == 1
-            && rollout.kind != RolloutKind::CatchUp
+            && rollout.kind.is_step()
             && rollout.to.same_as(&target)
         {
             let hint = match rollout.state {
@@ -136,15 +137,15 @@ impl Lead {
                 rejected.why, target.release.id.version
             ));
         }
-        let everywhere = draft.rollout.is_none() && draft.member_targets.is_empty();
-        if everywhere && draft.baseline().is_some_and(|baseline| baseline.same_as(&target)) {
+        if draft.is_uniform() && draft.baseline().is_some_and(|baseline| baseline.same_as(&target))
+        {
             return Err(format!("{target} is the baseline already; every member has it"));
         }
         draft.allow(&target);
         if let Some(promotion) = found.promotion {
             note_acted(draft, &found.depot, promotion);
         }
-        let old = draft.rollout.as_deref().map(|rollout| rollout.to.to_string());
+        let old = draft.rollout.as_deref().map(superseded);
         let new = self.plan(now, view, RolloutKind::Update, target.clone(), found.promotion);
         supersede(draft, new);
         let paused = held(draft, &group);
@@ -164,7 +165,7 @@ impl Lead {
     ) -> Reply {
         let group = view.group();
         if let Some(rollout) = draft.rollout.as_deref()
-            && rollout.kind != RolloutKind::CatchUp
+            && rollout.kind.is_step()
             && rollout.ending.is_none()
         {
             if rollout.phase >= 2 {
@@ -194,7 +195,7 @@ impl Lead {
         }
         let under_way = draft.rollout.as_deref().map(|rollout| rollout.to.clone());
         // What is being cancelled is not over yet, but it is what is gone back from.
-        let unfinished = draft.rollout.as_deref().filter(|r| r.kind != RolloutKind::CatchUp);
+        let unfinished = draft.rollout.as_deref().filter(|r| r.kind.is_step());
         let back = match (unfinished.and_then(|rollout| rollout.from.clone()), to) {
             (Some(from), None) => Back { to: from, left: None },
             _ => rollback_of_ended(draft, to)?,
@@ -232,6 +233,15 @@ impl Lead {
             let new = self.plan(now, view, kind, target.clone(), promotion);
             supersede(draft, new);
             return Ok(format!("{target} is tried again{}", held(draft, &group)));
+        }
+        if draft.gave_up.is_empty()
+            && let Some(ended) = draft.history.last().filter(|line| line.kind.keeps())
+        {
+            return Err(format!(
+                "the {kind} that ended last is not tried again: `baton rollout {kind} {group}` \
+                 starts another one for every member",
+                kind = ended.kind
+            ));
         }
         if draft.gave_up.is_empty() {
             return Err(format!(
@@ -352,21 +362,21 @@ fn resume(draft: &mut GroupState, group: &str) -> Reply {
         1 => "; the failure so far is accepted".to_owned(),
         failures => format!("; the {failures} failures so far are accepted"),
     };
-    Ok(format!("resumed: the rollout to {} goes on{accepted}", rollout.target()))
+    Ok(format!("resumed: the {} goes on{accepted}", rollout.words()))
 }
 
 fn cancel(draft: &mut GroupState, view: &View, by: &NodeName) -> Reply {
     let next = draft.next.take();
     let Some(rollout) = draft.rollout.as_deref_mut() else {
         return match next {
-            Some(next) => Ok(format!("cancelled: {} does not start", next.to)),
+            Some(next) => Ok(format!("cancelled: the {} does not start", next.words())),
             None => Err("no rollout is under way: there is nothing to cancel".to_owned()),
         };
     };
     begin_ending(rollout, RolloutState::Cancelled, &format!("cancelled at {by}"));
     let taken: Vec<String> = rollout.open_turns().map(|turn| view.name(turn.node)).collect();
     Ok(match taken.is_empty() {
-        true => format!("cancelled: the rollout to {} ends where it stands", rollout.target()),
+        true => format!("cancelled: the {} ends where it stands", rollout.words()),
         false => format!(
             "cancelled: no further turn is taken; ends when {} has ended its turn or given it back",
             taken.join(", ")
@@ -428,6 +438,14 @@ pub(super) fn held(draft: &GroupState, group: &str) -> String {
             format!(", but the group is paused by {}: `baton rollout resume {group}`", pause.by)
         }
         None => String::new(),
+    }
+}
+
+/// What a new target supersedes.
+pub(super) fn superseded(rollout: &Rollout) -> String {
+    match rollout.kind.keeps() {
+        true => format!("the {}", rollout.title()),
+        false => rollout.to.to_string(),
     }
 }
 

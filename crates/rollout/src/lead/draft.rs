@@ -27,7 +27,7 @@ pub(super) fn supersede(state: &mut GroupState, new: Rollout) {
     if let Some(rollout) = &mut state.rollout
         && rollout.ending.is_none()
     {
-        let reason = format!("superseded by {} to {}", new.kind, new.to);
+        let reason = format!("superseded by {}", new.kind.title(&new.to));
         begin_ending(rollout, RolloutState::Superseded, &reason);
     }
     state.next = Some(Box::new(new));
@@ -108,7 +108,7 @@ fn finish(state: &mut GroupState, end: RolloutState, now: Now) {
         state.member_targets.clear();
     } else if end == RolloutState::CompletedWithExceptions && rollout.failures() > 0 {
         let why = format!("ended with {} failed", rollout.failures());
-        if rollout.kind != RolloutKind::CatchUp {
+        if rollout.kind.is_step() {
             state.reject(&rollout.to, &why, rollout.id);
         }
     }
@@ -138,6 +138,9 @@ fn finish(state: &mut GroupState, end: RolloutState, now: Now) {
 /// Members that failed or were not ready get no catch-up turn by themselves; nor does anybody
 /// whose catch-up was cancelled.
 fn give_up(state: &mut GroupState, rollout: &Rollout, end: RolloutState) {
+    if rollout.kind.keeps() {
+        return;
+    }
     let cancelled = rollout.kind == RolloutKind::CatchUp && end == RolloutState::Cancelled;
     for turn in &rollout.turns {
         let bad = matches!(turn.state, TurnState::Failed | TurnState::Skipped) && !turn.gone;

@@ -144,14 +144,15 @@ fn ended(draft: &mut GroupState, node: NodeId, id: TurnId, verdict: Verdict) {
 }
 
 /// The open turn of `node` ends in `state`. If its member may have acted on its *go* (`begun`), the
-/// target of the turn is the member's from now on.
+/// target of the turn is the member's from now on, unless it kept what it has.
 pub(super) fn close(draft: &mut GroupState, node: NodeId, state: TurnState, begun: bool) {
     let Some(mut rollout) = draft.rollout.take() else { return };
     let (phase, ending, from) = (rollout.phase, rollout.ending.is_some(), rollout.from.clone());
+    let keeps = rollout.kind.keeps();
     let given = rollout.turn(node).map(|turn| rollout.target_of_phase(turn.phase).clone());
     if let Some(turn) = rollout.turn_mut(node) {
         let taken = turn.state != TurnState::Offered || state == TurnState::Passed;
-        if let Some(given) = given.filter(|_| taken && begun) {
+        if let Some(given) = given.filter(|_| taken && begun && !keeps) {
             set_member_target(draft, node, &given);
         }
         turn.state = state;

@@ -171,6 +171,7 @@ fn gives_way(
 fn terms(rollout: &Rollout) -> Terms {
     let policy = rollout.policy();
     Terms {
+        manner: rollout.kind.manner(),
         target: rollout.target().clone(),
         baseline: rollout.from.clone(),
         depot: rollout.plan.depot.clone(),

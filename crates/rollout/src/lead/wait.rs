@@ -52,7 +52,7 @@ pub(super) fn rollout_waits_for(
         let open = turns_under_way(lead, now, state, view, rollout);
         let mut line = format!("an operator: `baton rollout resume {}`", view.group());
         if rollout.paused_by_fault {
-            line += ", `retry` or `rollback`";
+            line += if rollout.kind.keeps() { " or `retry`" } else { ", `retry` or `rollback`" };
         }
         if !open.is_empty() {
             line += &format!("; under way: {}", open.join("; "));
@@ -150,7 +150,7 @@ pub(super) fn turn_waits_for(
     let known = lead.progress.get(&node).filter(|(of, _, _)| *of == id);
     let (step, text, since) = match known {
         Some((_, Reported { step, text, .. }, at)) => {
-            (step.word().to_owned(), text.to_string(), Some(*at))
+            (step.word_in(rollout.kind.manner()).to_owned(), text.to_string(), Some(*at))
         }
         None => {
             let phase_text = member.map(|member| member.phase.to_string()).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Writes, repeats and the passing of time.
 
 use baton_types::{Moment, Now, Text};
-use baton_wire::{TurnMessage, TurnStep};
+use baton_wire::{Manner, TurnMessage, TurnStep};
 
 use super::file::Stage;
 use super::turn::SAVE_AGAIN;
@@ -157,10 +157,11 @@ impl Member {
 
     /// Puts the phase into the service fact when it changed.
     pub(super) fn show_phase(&mut self, _now: Now) {
+        let manner = self.file.turn.as_ref().map_or(Manner::Bring, |turn| turn.terms.manner);
         let text = match self.turn_step() {
             None => Text::default(),
-            Some(step) if self.note.is_empty() => Text::new(step.word()),
-            Some(step) => Text::new(&format!("{}: {}", step.word(), self.note)),
+            Some(step) if self.note.is_empty() => Text::new(step.word_in(manner)),
+            Some(step) => Text::new(&format!("{}: {}", step.word_in(manner), self.note)),
         };
         if text != self.phase {
             self.phase = text.clone();

@@ -5,7 +5,7 @@
 
 use baton_types::{ClaimId, NodeId, Now, Text};
 use baton_wire::turn::DEPOT_MAX_BYTES;
-use baton_wire::{Terms, TurnId, TurnMessage};
+use baton_wire::{Terms, TurnId, TurnMessage, TurnOutcome};
 
 use super::file::{Stage, TurnFile};
 use super::{Doing, Member, MemberOutput};
@@ -43,17 +43,23 @@ impl Member {
                 _ => {}
             }
         }
+        let mut terms = terms;
+        let mut stage = Stage::Offered;
+        if terms.manner.keeps() {
+            match &self.file.running {
+                Some(running) => terms.target.clone_from(running),
+                None => {
+                    let reason = Text::new("it runs nothing yet");
+                    let outcome = TurnOutcome::Skipped;
+                    stage = Stage::Ended { outcome, begun: false, reason };
+                }
+            }
+        }
         if terms.baseline.is_some() {
             self.file.baseline.clone_from(&terms.baseline);
         }
-        self.file.turn = Some(TurnFile {
-            turn: id,
-            terms,
-            stage: Stage::Offered,
-            boot: self.boot,
-            boots: 0,
-            since: now.moment,
-        });
+        self.file.turn =
+            Some(TurnFile { turn: id, terms, stage, boot: self.boot, boots: 0, since: now.moment });
         self.forget_turn_memory();
         self.save();
     }
@@ -68,7 +74,8 @@ impl Member {
             return;
         }
         let runs_it = keeps.is_some_and(|running| running.same_as(&turn.terms.target));
-        turn.stage = if runs_it && healthy { Stage::Monitoring } else { Stage::Begun };
+        let stays = runs_it && healthy && !turn.terms.manner.keeps();
+        turn.stage = if stays { Stage::Monitoring } else { Stage::Begun };
         turn.since = now.moment;
         self.doing = Doing::Idle;
         self.note = Text::default();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_types::manifest::HookKind;
 use baton_types::policy::OnNotReady;
 use baton_types::{ClaimId, Moment, Now, RolloutId, WallTime};
-use baton_wire::{Terms, TurnId, TurnMessage};
+use baton_wire::{Manner, Terms, TurnId, TurnMessage};
 
 use super::file::MemberFile;
 use super::{
@@ -50,6 +50,7 @@ fn claiming() -> (Member, ClaimId) {
     let file = MemberFile { running: Some(target(1)), ..MemberFile::default() };
     let mut member = open(file, at(0));
     let terms = Box::new(Terms {
+        manner: Manner::Bring,
         target: target(2),
         baseline: Some(target(1)),
         depot: "file:///srv/depot".to_owned(),

@@ -74,6 +74,11 @@ impl Member {
         let Some(turn) = self.file.turn.as_ref() else { return };
         let target = turn.terms.target.clone();
         match &turn.stage {
+            // What it runs is here, and installed.
+            Stage::Offered if turn.terms.manner.keeps() => {
+                self.set_stage(now, Stage::Installed);
+                return self.enter(now);
+            }
             Stage::Offered if self.is_prepared(&target) => {
                 self.doing = Doing::Unpacking;
                 self.outputs.push_back(MemberOutput::Unpack { target });

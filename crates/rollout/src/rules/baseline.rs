@@ -19,7 +19,7 @@ pub fn end_state(rollout: &Rollout) -> RolloutState {
 
 /// Whether the target of a rollout that ended in `state` becomes the baseline.
 pub fn becomes_baseline(rollout: &Rollout, state: RolloutState) -> bool {
-    if rollout.kind == RolloutKind::CatchUp {
+    if !rollout.kind.is_step() {
         return false;
     }
     let passed = rollout.count(TurnState::Passed);
@@ -37,9 +37,9 @@ pub fn becomes_baseline(rollout: &Rollout, state: RolloutState) -> bool {
     }
 }
 
-/// The rollout that ended last, catch-ups aside.
+/// The rollout that ended last, those aside that left the group's target as it was.
 pub fn last_ended(state: &GroupState) -> Option<&Ended> {
-    state.history.iter().rev().find(|line| line.kind != RolloutKind::CatchUp)
+    state.history.iter().rev().find(|line| line.kind.is_step())
 }
 
 /// Where a rollback of something ended goes, and which target it leaves as bad.

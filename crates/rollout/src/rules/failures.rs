@@ -5,7 +5,7 @@
 
 use baton_types::policy::OnFailure;
 
-use crate::rollout::{Rollout, RolloutKind};
+use crate::rollout::Rollout;
 
 /// Whether the failures of the phase under way, less those that an operator accepted, are
 /// strictly more than the policy allows.
@@ -14,12 +14,12 @@ pub fn exceeded(rollout: &Rollout) -> bool {
     rollout.policy().max_failures.exceeded_by(counted, rollout.total as usize)
 }
 
-/// What too many failures do: a rollback is never rolled back, and a first rollout has nothing to
-/// go back to.
+/// What too many failures do: a rollback is never rolled back; a first rollout, a catch-up, a
+/// restart and a reboot have nothing to go back to.
 pub fn consequence(rollout: &Rollout) -> OnFailure {
-    let catch_up = rollout.kind == RolloutKind::CatchUp;
+    let no_step = !rollout.kind.is_step();
     match rollout.policy().on_failure {
-        OnFailure::Rollback if rollout.phase >= 2 || rollout.is_first() || catch_up => {
+        OnFailure::Rollback if rollout.phase >= 2 || rollout.is_first() || no_step => {
             OnFailure::Pause
         }
         OnFailure::Continue if rollout.phase >= 2 => OnFailure::Pause,

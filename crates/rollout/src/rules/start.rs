@@ -37,7 +37,7 @@ pub fn head(state: &GroupState, reading: &ChannelReading, strategy: Strategy) ->
     let new = acted.is_none_or(|acted| *promotion > acted.promotion);
     let under_way = state.next.as_deref().or(state.rollout.as_deref());
     let same = match under_way {
-        Some(rollout) if rollout.kind != RolloutKind::CatchUp && rollout.phase == 1 => {
+        Some(rollout) if rollout.kind.is_step() && rollout.phase == 1 => {
             rollout.ending.is_none() && rollout.to.same_as(&target)
         }
         _ => state.baseline().is_some_and(|baseline| baseline.same_as(&target)),
@@ -85,7 +85,8 @@ pub fn planned(
     settings: &ServiceSettings,
     now: Now,
 ) -> Rollout {
-    let rolling = kind == RolloutKind::CatchUp || settings.strategy == Strategy::None;
+    // Where a new release may take all at once, nobody who types `restart` has that in mind.
+    let rolling = !kind.is_step() || settings.strategy == Strategy::None;
     Rollout {
         id,
         kind,
@@ -129,11 +130,15 @@ pub fn launch(mut rollout: Rollout, state: &GroupState, view: &View, now: Now) -
             let to = rollout.to.clone();
             nodes.retain(|node| wants_catch_up(state, view, *node).is_some_and(|t| t.same_as(&to)));
         }
+        // Who runs nothing yet gets its first release by a catch-up.
+        RolloutKind::Restart | RolloutKind::Reboot => {
+            nodes.retain(|node| view.members.get(node).is_some_and(|member| member.ever_ran()));
+        }
         RolloutKind::Rollback => {
             let to = rollout.to.clone();
             nodes.retain(|node| !state.target_of(*node).is_some_and(|t| t.same_as(&to)));
         }
-        _ => {}
+        RolloutKind::Update | RolloutKind::Config => {}
     }
     rollout.total = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
     rollout.turns = nodes.into_iter().map(|node| Turn::waiting(node, rollout.phase)).collect();

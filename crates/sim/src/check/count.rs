@@ -116,7 +116,7 @@ mod tests {
     use crate::check::samples::{node, rollout, running, turn, with};
     use baton_rollout::TurnFile;
     use baton_types::Moment;
-    use baton_wire::Terms;
+    use baton_wire::{Manner, Terms};
 
     #[test]
     fn a_member_that_is_counted_twice_is_seen() {
@@ -151,6 +151,7 @@ mod tests {
             turn: Some(TurnFile {
                 turn: id,
                 terms: Terms {
+                    manner: Manner::Bring,
                     target: of.to.clone(),
                     baseline: None,
                     depot: String::new(),

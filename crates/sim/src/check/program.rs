@@ -12,9 +12,11 @@ pub struct ProgramCheck {
 }
 
 impl ProgramCheck {
-    /// A committed record: members whose turn it shows as taken may run its target from then on.
+    /// A committed record: members whose turn it shows as taken may run its target from then on. In
+    /// a restart they may run nothing that they did not run before.
     pub fn record(&mut self, state: &GroupState) {
-        let Some(rollout) = &state.rollout else { return };
+        let moves = state.rollout.as_deref().filter(|rollout| !rollout.kind.keeps());
+        let Some(rollout) = moves else { return };
         let digest = rollout.target().release.digest;
         let taken = rollout.turns.iter().filter(|turn| {
             turn.phase == rollout.phase
