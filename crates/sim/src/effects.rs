@@ -14,6 +14,7 @@ use baton_wire::{Envelope, Message, codec};
 use crate::faults::Fault;
 use crate::net::chance;
 use crate::program::{HOOK_TIMEOUT, Play, Process, micros};
+use crate::tally::Occurrence;
 use crate::trace_words::{envelope_words, event_kind};
 use crate::world::{What, World};
 
@@ -118,7 +119,11 @@ impl World {
             }
         }
         let [first, second] = self.net.ways(&mut self.rng, host, to, stream);
+        if first.is_none() {
+            self.tally.count(Occurrence::NothingArrived);
+        }
         if let Some(after) = second {
+            self.tally.count(Occurrence::ArrivedTwice);
             let envelope = Box::new(envelope.clone());
             self.later(after, What::Deliver { to, from, envelope });
         }
@@ -155,6 +160,7 @@ impl World {
             // Before the write, during it, or when it is done and nobody knows yet.
             let when = [0, after / 2, after][self.between(0, 2) as usize / 1_000 % 3];
             let back = Some(self.between(50, 8_000));
+            self.tally.count(Occurrence::KilledAtWrite);
             self.later(when, What::Fault(Fault::Kill { host, back }));
         }
         self.later(after, What::Written { host, life, write, ok });
@@ -171,6 +177,7 @@ impl World {
             Ok(())
         } else {
             let file = self.hosts[host].disk.fail(write).unwrap_or_default();
+            self.tally.count(Occurrence::WriteFailed);
             self.say(host, &format!("the write of {file} fails"));
             Err(Text::new(&format!("{file}: fsync: input/output error")))
         };
@@ -247,6 +254,7 @@ impl World {
     pub(crate) fn exits(&mut self, host: usize, pid: u32) {
         if self.end_process(host, pid) {
             self.say(host, &format!("process {pid} ends by itself"));
+            self.tally.count(Occurrence::ProgramEnded);
             let event = Event::Exited {
                 group: self.group.clone(),
                 pid,
@@ -361,6 +369,7 @@ impl World {
         let Some(behaviour) = self.depot.behaviour(host, &process.digest) else { return false };
         let running = || self.hosts.iter().filter(|host| host.process.is_some()).count();
         self.hosts[host].powered
+            && !self.hosts[host].is_suspended(self.now)
             && process.is_well(behaviour, self.now)
             && (behaviour.needs_members == 0 || running() >= behaviour.needs_members)
     }
@@ -369,13 +378,22 @@ impl World {
     pub(crate) fn well_since(&self, host: usize) -> Option<u64> {
         let process = self.hosts[host].process.as_ref().filter(|_| self.is_well(host))?;
         let after = self.depot.behaviour(host, &process.digest)?.healthy_after?;
-        Some(process.started + micros(after))
+        Some((process.started + micros(after)).max(self.hosts[host].suspended.1))
     }
 
     /// Since when the service on `host` does not serve; `None` while it does.
     pub(crate) fn unwell_since(&self, host: usize) -> Option<u64> {
         if self.is_well(host) {
             return None;
+        }
+        let machine = &self.hosts[host];
+        if machine.is_suspended(self.now)
+            && machine.process.as_ref().is_some_and(|process| {
+                let behaviour = self.depot.behaviour(host, &process.digest);
+                behaviour.is_some_and(|behaviour| process.is_well(behaviour, machine.suspended.0))
+            })
+        {
+            return Some(machine.suspended.0);
         }
         let Some(process) = &self.hosts[host].process else {
             return Some(self.hosts[host].unwell_since);

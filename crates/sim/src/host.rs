@@ -29,7 +29,11 @@ pub(crate) struct Host {
     /// World time minus the machine's boot clock; before the world began for the first boot.
     booted: i64,
     /// What people's clock on it is off by, in milliseconds.
-    skew: i64,
+    pub(crate) skew: i64,
+    /// Nothing runs on it until then: it is suspended, or its daemon is stopped.
+    still_until: u64,
+    /// Its program stands still from there to there, too: the last suspension.
+    pub(crate) suspended: (u64, u64),
     pub(crate) disk: Disk,
     pub(crate) manifests: Manifests,
     pub(crate) unpacked: BTreeSet<Digest>,
@@ -63,6 +67,8 @@ impl Host {
             counter: 0,
             booted: -rng.random_range(0..3_600_000_000_i64),
             skew: rng.random_range(-100_000..100_000),
+            still_until: 0,
+            suspended: (0, 0),
             disk: Disk::default(),
             manifests: Manifests::new(),
             unpacked: BTreeSet::new(),
@@ -74,6 +80,30 @@ impl Host {
             plan: 0,
             next_pid: 100,
         }
+    }
+
+    /// When it goes on, if it stands still at `now`.
+    pub(crate) fn still_until(&self, now: u64) -> Option<u64> {
+        (now < self.still_until).then_some(self.still_until)
+    }
+
+    /// Its daemon, or with `all` everything on it, stands still from `now` to `until`.
+    pub(crate) fn stand_still(&mut self, now: u64, until: u64, all: bool) {
+        self.still_until = until;
+        if all {
+            self.suspended = (now, until);
+        }
+    }
+
+    /// It goes on, whatever was planned.
+    pub(crate) fn go_on(&mut self, now: u64) {
+        self.still_until = self.still_until.min(now);
+        self.suspended.1 = self.suspended.1.min(now);
+    }
+
+    /// Whether everything on it stands still.
+    pub(crate) fn is_suspended(&self, now: u64) -> bool {
+        (self.suspended.0..self.suspended.1).contains(&now)
     }
 
     /// The machine's clocks at world time `now`.

@@ -19,6 +19,7 @@ use crate::host::Host;
 use crate::net::Network;
 use crate::program::micros;
 use crate::settings::{Setup, group};
+use crate::tally::Tally;
 use crate::trace::Trace;
 
 /// See the module's page.
@@ -37,6 +38,8 @@ pub struct World {
     pub(crate) checks: Checks,
     /// What happened.
     pub trace: Trace,
+    /// How often each fault and rare branch occurred so far.
+    pub tally: Tally,
     pub(crate) violation: Option<Violation>,
     pub(crate) replies: BTreeMap<u64, Reply>,
     pub(crate) next_request: u64,
@@ -81,6 +84,22 @@ pub(crate) enum What {
     Fault(crate::faults::Fault),
 }
 
+impl What {
+    /// Whom it happens to, unless it happens to a machine that stands still, too.
+    fn host(&self) -> Option<usize> {
+        match self {
+            Self::Tick(host)
+            | Self::Deliver { to: host, .. }
+            | Self::Answer { host, .. }
+            | Self::Written { host, .. }
+            | Self::Done { host, .. }
+            | Self::Exit { host, .. }
+            | Self::Stopped { host, .. } => Some(*host),
+            Self::Fault(_) => None,
+        }
+    }
+}
+
 impl World {
     /// A world of machines that were never switched on, and an empty depot.
     pub fn new(setup: Setup) -> Self {
@@ -97,6 +116,7 @@ impl World {
             faults: Faults { write_max: Duration::from_millis(3), ..Faults::default() },
             checks: Checks::new(hosts.len()),
             trace: Trace::new(setup.trace_lines),
+            tally: Tally::default(),
             violation: None,
             replies: BTreeMap::new(),
             next_request: 0,
@@ -172,6 +192,11 @@ impl World {
     }
 
     fn happen(&mut self, what: What) {
+        // A machine that stands still does nothing; what comes meanwhile waits in its buffers.
+        if let Some(until) = what.host().and_then(|host| self.hosts[host].still_until(self.now)) {
+            self.later(until - self.now, what);
+            return;
+        }
         match what {
             What::Tick(host) => self.ticked(host),
             What::Deliver { to, from, envelope } => {
@@ -203,6 +228,10 @@ impl World {
 
     /// Hands one event to a node, does what it wants done, and looks at what came of it.
     pub(crate) fn handle(&mut self, host: usize, event: Event) {
+        if let Some(until) = self.hosts[host].still_until(self.now) {
+            self.answer(host, until - self.now, event);
+            return;
+        }
         let now = self.hosts[host].clocks(self.now);
         let Some(node) = self.hosts[host].node.as_mut() else { return };
         node.handle(now, event);
@@ -247,7 +276,7 @@ impl World {
     }
 
     fn ticked(&mut self, host: usize) {
-        if self.hosts[host].tick_at != Some(self.now) {
+        if self.hosts[host].tick_at.is_none_or(|planned| planned > self.now) {
             return;
         }
         self.hosts[host].tick_at = None;
@@ -287,6 +316,7 @@ impl World {
                 what,
                 at: Duration::from_micros(self.now),
                 recent: self.trace.recent().map(str::to_owned).collect(),
+                replay: self.setup.replay.clone(),
             };
             self.violation = Some(violation);
         }
