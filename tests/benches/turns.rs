@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use baton_tests::hello::{Hello, Scripts};
+use baton_tests::log::micros_of_day;
 
 const NODES: usize = 5;
 const RELEASES: usize = 6;
@@ -68,9 +69,9 @@ fn hand_overs(hello: &Hello, release: &str) -> Vec<Duration> {
         let log = fs::read_to_string(host.home().join("daemon.log")).unwrap();
         for line in log.lines().filter(|line| line.contains(&format!("hello/{release}"))) {
             if line.contains("its turn here ended: passed") {
-                passed.push(micros(line));
+                passed.push(micros_of_day(line));
             } else if line.contains("its go is here") {
-                gone.push(micros(line));
+                gone.push(micros_of_day(line));
             }
         }
     }
@@ -78,13 +79,6 @@ fn hand_overs(hello: &Hello, release: &str) -> Vec<Duration> {
     gone.sort_unstable();
     assert_eq!((passed.len(), gone.len()), (NODES, NODES), "release {release}");
     passed.iter().zip(&gone[1..]).map(|(passed, go)| Duration::from_micros(go - passed)).collect()
-}
-
-/// `2026-12-01T05:13:33.416410Z …` as microseconds within its day.
-fn micros(line: &str) -> u64 {
-    let time = &line[11..26];
-    let number = |range: std::ops::Range<usize>| time[range].parse::<u64>().unwrap();
-    ((number(0..2) * 60 + number(3..5)) * 60 + number(6..8)) * 1_000_000 + number(9..15)
 }
 
 /// Median of a few small writes with fsync in `dir`.

@@ -118,10 +118,15 @@ impl Host {
     pub fn start(&mut self) {
         assert!(self.daemon.is_none(), "{}: its daemon runs already", self.name);
         let log = File::options().create(true).append(true).open(self.log_file()).expect("the log");
+        if !self.boot_id_file().exists() {
+            self.new_boot();
+        }
         let mut command = Command::new(baton_binary());
         command
             .args(["run", "--config"])
             .arg(self.config_file())
+            .env("BATON_BOOT_ID_FILE", self.boot_id_file())
+            .env("BATON_REBOOT_COMMAND", format!("touch {}", self.reboot_file().display()))
             .env_remove("NOTIFY_SOCKET")
             .env_remove("JOURNAL_STREAM")
             .stdin(Stdio::null())
@@ -152,6 +157,20 @@ impl Host {
     pub fn kill(&mut self) {
         assert!(self.runs(), "{}: no daemon to kill", self.name);
         self.kill_if_running();
+    }
+
+    /// Whether something asked for a reboot of this machine: then [`Host::cut_power`] and
+    /// [`Host::start`] play it.
+    pub fn wants_reboot(&self) -> bool {
+        self.reboot_file().exists()
+    }
+
+    /// Kills the daemon and all that it started; the next daemon finds another boot id.
+    pub fn cut_power(&mut self) {
+        self.kill();
+        leftovers::kill_all(|| leftovers::processes_of(&self.home));
+        fs::remove_file(self.reboot_file()).ok();
+        self.new_boot();
     }
 
     /// SIGTERM to the daemon; fails the test if it does not end within 30 s.
@@ -204,6 +223,19 @@ impl Host {
 
     fn child(&mut self) -> &mut Child {
         self.daemon.as_mut().expect("the daemon runs")
+    }
+
+    fn new_boot(&self) {
+        let id = fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a random UUID");
+        fs::write(self.boot_id_file(), id).expect("writing the boot id");
+    }
+
+    fn boot_id_file(&self) -> PathBuf {
+        self.home.join("boot_id")
+    }
+
+    fn reboot_file(&self) -> PathBuf {
+        self.home.join("reboot-wanted")
     }
 
     fn log_file(&self) -> PathBuf {

@@ -35,7 +35,19 @@ struct Shared {
 struct Change {
     at: Instant,
     server: usize,
-    up: bool,
+    state: State,
+}
+
+/// What a question came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// PONG.
+    Up,
+    /// Another answer: the server runs and serves nobody yet, for example while it loads what its
+    /// primary sent. It may do so more than once after one restart.
+    Busy,
+    /// No answer, or a connection that is closed or refused.
+    Gone,
 }
 
 impl Observer {
@@ -66,17 +78,22 @@ impl Observer {
     pub fn touched_since(&self, mark: Mark) -> BTreeSet<usize> {
         self.changes()[mark.0..]
             .iter()
-            .filter(|change| !change.up)
+            .filter(|change| change.state != State::Up)
             .map(|change| change.server)
             .collect()
     }
 
-    /// How often each server went down since; `servers` is how many there are.
-    pub fn downs_since(&self, mark: Mark, servers: usize) -> Vec<usize> {
+    /// How often each server went away since, however often it was busy after it came back;
+    /// `servers` is how many there are.
+    pub fn restarts_since(&self, mark: Mark, servers: usize) -> Vec<usize> {
         let changes = self.changes();
-        let downs =
-            |server| changes[mark.0..].iter().filter(|c| c.server == server && !c.up).count();
-        (0..servers).map(downs).collect()
+        let gone = |server| {
+            changes[mark.0..]
+                .iter()
+                .filter(|c| c.server == server && c.state == State::Gone)
+                .count()
+        };
+        (0..servers).map(gone).collect()
     }
 
     /// The largest set of servers that were ever down at the same moment.
@@ -100,41 +117,39 @@ impl Drop for Observer {
 
 fn observe(server: usize, addr: SocketAddr, shared: &Shared) {
     let mut connection = None;
-    let mut was_up = true;
+    let mut before = State::Up;
     while !shared.stop.load(Ordering::Relaxed) {
         let asked = Instant::now();
-        let up = answers(&mut connection, addr);
-        if up != was_up {
+        let state = answer(&mut connection, addr);
+        if state != before {
             // A server that did not answer was down when it was asked, not when we gave up.
-            let at = if up { Instant::now() } else { asked };
+            let at = if state == State::Up { Instant::now() } else { asked };
             let mut changes = shared.changes.lock().unwrap_or_else(PoisonError::into_inner);
-            changes.push(Change { at, server, up });
-            was_up = up;
+            changes.push(Change { at, server, state });
+            before = state;
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-fn answers(connection: &mut Option<Connection>, addr: SocketAddr) -> bool {
+fn answer(connection: &mut Option<Connection>, addr: SocketAddr) -> State {
     // Taken out, and put back only after an answer: a broken one is never used again.
     let open = match connection.take() {
         Some(open) => Ok(open),
         None => Connection::open(addr, ANSWER_LIMIT),
     };
-    let Ok(mut open) = open else { return false };
-    let up = open.ask(&["PING"]).is_ok_and(|reply| reply == Reply::Text("PONG".to_owned()));
-    if up {
-        *connection = Some(open);
-    }
-    up
+    let Ok(mut open) = open else { return State::Gone };
+    let Ok(reply) = open.ask(&["PING"]) else { return State::Gone };
+    *connection = Some(open);
+    if reply == Reply::Text("PONG".to_owned()) { State::Up } else { State::Busy }
 }
 
 fn most_down(mut changes: Vec<Change>) -> BTreeSet<usize> {
     // At the same instant the one that goes down counts first: in doubt both were down.
-    changes.sort_by_key(|change| (change.at, change.up));
+    changes.sort_by_key(|change| (change.at, change.state == State::Up));
     let (mut down, mut most) = (BTreeSet::new(), BTreeSet::new());
     for change in changes {
-        if change.up {
+        if change.state == State::Up {
             down.remove(&change.server);
         } else {
             down.insert(change.server);
@@ -157,8 +172,11 @@ mod tests {
     #[test]
     fn overlap_is_found_and_sequence_is_none() {
         let start = Instant::now();
-        let change =
-            |millis, server, up| Change { at: start + Duration::from_millis(millis), server, up };
+        let change = |millis, server, up| Change {
+            at: start + Duration::from_millis(millis),
+            server,
+            state: if up { State::Up } else { State::Gone },
+        };
         let cases = [
             (vec![], vec![]),
             (vec![change(0, 3, false), change(9, 3, true), change(10, 1, false)], vec![3]),

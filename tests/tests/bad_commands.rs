@@ -169,6 +169,28 @@ fn no_quorum(hello: &Hello) {
 }
 
 #[test]
+fn a_service_file_that_cannot_be_kept_is_no_success() {
+    let mut hello = Hello::new(1);
+    hello.publish("1", Scripts::default());
+    let mut service = hello.service("monitor = \"0s\"");
+    service.insert("expect".to_owned(), toml::Value::Integer(1));
+    let file = hello.ring.dir().join("hello.toml");
+    fs::write(&file, service.to_string()).unwrap();
+    hello.ring.configure(|_, _| ());
+    hello.ring.host(0).start();
+    let folder = hello.ring.hosts()[0].home().join("data/services.d");
+    fs::write(&folder, "in the way").unwrap();
+    let words = ["service", "load", file.to_str().unwrap()];
+    let cli = hello.ring.hosts()[0].cli();
+    cli.run(&words).expect(1, &["hello.default is loaded until the next start only", "services.d"]);
+    fs::remove_file(&folder).unwrap();
+    cli.run(&words).expect(0, &["hello.default has new settings"]);
+    hello.ring.host(0).stop();
+    hello.ring.host(0).start();
+    hello.roll("1", &["completed"]);
+}
+
+#[test]
 fn no_daemon_is_said_with_the_socket() {
     let dir = tempfile::tempdir().unwrap();
     let absent = dir.path().join("none.sock");

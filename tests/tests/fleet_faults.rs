@@ -55,6 +55,76 @@ fn expect_each_once(hello: &Hello<Fleet>, version: &str) {
 }
 
 #[test]
+fn s03_a_release_that_exits_while_it_is_watched_stops_at_the_first() {
+    let Some(hello) = fleet("start_timeout = \"5s\"\nmonitor = \"5s\"") else { return };
+    hello.publish("2-exits", Scripts { run: "sleep 3; exit 9", ..Scripts::default() });
+    let status = hello.roll("2-exits", &["paused"]);
+    assert_eq!(
+        (in_turn(&status, "failed"), in_turn(&status, "waiting")),
+        (1, HOSTS - 1),
+        "{status}"
+    );
+    let members = status["rollout"]["members"].to_string();
+    assert!(members.contains("exited with code 9"), "{members}");
+    hello.expect_running("1", HOSTS - 1);
+}
+
+/// The third one in turn fails, wherever it is: two may pass first.
+#[test]
+fn s08_a_failure_brings_all_that_were_touched_back_one_at_a_time() {
+    let update = format!("{TURNS}\nmax_failures = 0\non_failure = \"rollback\"");
+    let Some(hello) = fleet(&update) else { return };
+    let tickets = hello.ring.dir().join("tickets");
+    let run = format!(
+        "echo x >>{0}; [ $(wc -l <{0}) -lt 3 ] || exit 9; exec sleep 3600",
+        tickets.display()
+    );
+    hello.publish("2-third", Scripts { run: &run, ..Scripts::default() });
+    hello.promote("2-third");
+    hello.wait_for("2-third", &["running", "rolling_back"]);
+    let watch = ["rollout", "status", GROUP, "--watch"];
+    let cli = hello.ring.hosts()[HOSTS - 1].cli();
+    cli.run_for(LIMIT, &watch).expect(10, &["rolled_back"]);
+    let status = hello.wait_for("2-third", &["rolled_back"]);
+    let members = status["rollout"]["members"].as_array().unwrap();
+    let back = members.iter().filter(|one| one["phase"] == 2 && one["turn"] == "passed");
+    assert_eq!(back.count(), 3, "{status}");
+    assert_eq!(status["baseline"]["release"], "hello/1");
+    hello.expect_running("1", HOSTS);
+    // The channel still has it first; it is rejected.
+    sleep(Duration::from_secs(2));
+    let after = hello.status(0).unwrap();
+    assert_eq!(after["rollout"]["id"], status["rollout"]["id"], "{after}");
+}
+
+#[test]
+fn s25_install_reboots_the_machine_and_the_turn_goes_on_after_it() {
+    let Some(mut hello) = fleet(TURNS) else { return };
+    let install = "[ -e $BATON_STATE_DIR/rebooted ] && exit 0\n\
+                   touch $BATON_STATE_DIR/rebooted; exit 76";
+    let hooks = [("install", install)];
+    hello.publish("2-reboots", Scripts { hooks: &hooks, ..Scripts::default() });
+    hello.promote("2-reboots");
+    for round in 0..HOSTS {
+        let mut rebooting = None;
+        wait::until(&format!("reboot {round}"), LIMIT, || {
+            let wanting: Vec<_> =
+                (0..HOSTS).filter(|h| hello.ring.hosts()[*h].wants_reboot()).collect();
+            rebooting = wanting.first().copied();
+            if wanting.is_empty() { Err("nobody wants it".to_owned()) } else { Ok(()) }
+        });
+        let host = rebooting.unwrap();
+        hello.ring.host(host).cut_power();
+        let others: Vec<usize> = (0..HOSTS).filter(|other| *other != host).collect();
+        sleep(Duration::from_secs(2));
+        let wanting = others.iter().filter(|other| hello.ring.hosts()[**other].wants_reboot());
+        assert_eq!(wanting.count(), 0, "the others wait");
+        hello.ring.host(host).start();
+    }
+    expect_each_once(&hello, "2-reboots");
+}
+
+#[test]
 fn s22_a_frozen_leader_is_replaced_and_steps_down_in_silence_when_it_thaws() {
     let Some(mut hello) = fleet(TURNS) else { return };
     hello.promote("2");
@@ -124,6 +194,25 @@ fn s24_a_leader_that_hears_nobody_stops_deciding() {
     hello.ring.mend_all();
     hello.roll("2", &["completed", "completed_with_exceptions"]);
     hello.expect_running_at(asked, "2", HOSTS);
+}
+
+#[test]
+fn a_link_that_is_broken_between_just_two_stops_nobody() {
+    let Some(mut hello) = fleet(TURNS) else { return };
+    let leader = hello.leader(0).unwrap();
+    let member = (leader + 1) % HOSTS;
+    for (version, one_way) in [("2", true), ("3", false)] {
+        hello.ring.cut_one_way(leader, member);
+        if !one_way {
+            hello.ring.cut_one_way(member, leader);
+        }
+        let asked = hello.ring.hosts()[member].cli();
+        asked.run(&["rollout", "pause", GROUP]).expect(0, &["paused"]);
+        asked.run(&["rollout", "resume", GROUP]).expect(0, &["resumed"]);
+        hello.promote(version);
+        expect_each_once(&hello, version);
+        assert_eq!(hello.leader(member), Some(leader), "a broken link overthrows nobody");
+    }
 }
 
 #[test]

@@ -44,6 +44,30 @@ fn a_good_release_reaches_all_and_a_bad_one_only_the_first() {
     hello.expect_running("1", 3);
     let refused = cli.run(&["rollout", "rollback", GROUP]).expect_code(1);
     assert!(refused.stderr.contains("nothing completed before"), "{refused}");
+    what_ended_is_told_everywhere(&mut hello);
+}
+
+/// Also by a node that was away when a rollout ended: it asks those that were not.
+fn what_ended_is_told_everywhere(hello: &mut Hello) {
+    hello.ring.host(2).stop();
+    fs::remove_file(hello.ring.hosts()[2].home().join("data/outcomes.hello.default")).unwrap();
+    hello.ring.host(2).start();
+    for host in 0..3 {
+        let cli = hello.ring.hosts()[host].cli();
+        let ended = cli.json(&["rollout", "history", GROUP]).unwrap();
+        let failed =
+            ended.as_array().unwrap().iter().find(|one| one["to"]["release"] == "hello/3-bad");
+        let id = failed.expect("the failed one")["id"].as_str().unwrap().to_owned();
+        let told = cli.json(&["rollout", "history", GROUP, &id]).unwrap();
+        let members = told["members"].as_array().unwrap();
+        assert_eq!((members.len(), &told["id"]), (3, &serde_json::Value::from(id.as_str())));
+        let back = members.iter().filter(|one| one["turn"] == "passed" && one["phase"] == 2);
+        assert_eq!(back.count(), 1, "{told}");
+        let short = ["rollout", "history", GROUP, &id[..8]];
+        cli.run(&short).expect(0, &[&id, "rolled_back", "n1", "passed (back)"]);
+        cli.run(&["rollout", "history", GROUP, "xyz"])
+            .expect(1, &["no rollout that ended is called \"xyz\"; there are: ", &id[..8]]);
+    }
 }
 
 /// Scenario 34: hooks that hang or print without end, with children of their own.

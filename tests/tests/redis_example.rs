@@ -154,7 +154,7 @@ fn the_scripts_roll_a_cluster_without_losing_an_acknowledged_write() {
         servers.turn(index, R2);
         assert_eq!(parameter(servers.addrs[index], "maxmemory").unwrap(), MEMORY_2);
     }
-    assert_eq!(observer.downs_since(begin, 6), [1; 6], "each server restarts once");
+    assert_eq!(observer.restarts_since(begin, 6), [1; 6], "each server restarts once");
     assert!(observer.most_down_at_once().len() <= 1, "never two at once");
 
     a_broken_release_and_back(&mut servers);

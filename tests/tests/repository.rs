@@ -1,13 +1,14 @@
 //! Self-checks of the repository: what the documentation promises about the code's shape.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may fail loudly")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use baton_tests::mutants::Mutant;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The crates in reading order with the workspace crates that each may use.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("baton-types", &[]),
     ("baton-wire", &["types"]),
     ("baton-ring", &["types", "wire"]),
@@ -20,6 +21,8 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("baton-sim", &["types", "wire", "ring", "ledger", "rollout", "supervise", "node"]),
     ("baton-platform", &["types"]),
     ("baton-daemon", &["types", "wire", "supervise", "node", "config", "depot", "platform"]),
+    // The rules in small: it shares no code with what it models, and nothing uses it.
+    ("baton-model", &[]),
     ("baton", &["types", "wire", "node", "config", "depot", "platform", "daemon", "sim"]),
 ];
 
@@ -151,6 +154,24 @@ fn no_test_is_ignored_and_nothing_is_left_to_do() {
         for mark in marks {
             assert!(!text.contains(mark), "{} has {mark}", file.display());
         }
+    }
+}
+
+/// Twenty mistakes that the simulator notices (`tests/mutants/run` shows it): a list that no longer
+/// fits the source would show nothing.
+#[test]
+fn every_mutant_fits_the_source() {
+    let mutants = Mutant::all(&root());
+    let names: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
+    assert_eq!(names.len(), mutants.len(), "two mutants have one name");
+    assert!(mutants.len() >= 20, "{} mutants", mutants.len());
+    for mutant in &mutants {
+        let source = read(&root().join(&mutant.file));
+        if let Err(unfit) = mutant.applied_to(&source) {
+            panic!("{unfit}");
+        }
+        let twice = format!("{source}{source}");
+        assert!(mutant.applied_to(&twice).is_err(), "{} fits in two places", mutant.name);
     }
 }
 

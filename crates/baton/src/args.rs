@@ -1,5 +1,6 @@
 //! The command line's words. What they mean to the daemon is in the module of each command.
 
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod depot;
 pub(crate) mod rollout;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use baton_types::GroupName;
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use config::ConfigCommand;
 pub(crate) use demo::{DemoArgs, DemoServiceArgs};
 pub(crate) use depot::DepotCommand;
 pub(crate) use rollout::RolloutCommand;
@@ -53,6 +55,9 @@ pub(crate) enum Command {
     /// Watch and steer rolling updates
     #[command(subcommand)]
     Rollout(RolloutCommand),
+    /// Give a group a configuration revision, rolled out like a release
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Keep a node out of rollouts, or let it take part again
     #[command(subcommand)]
     Member(MemberCommand),
@@ -193,6 +198,7 @@ Examples:
   baton depot publish ./redis-7.0.15       put a release into the depot
   baton depot promote redis/7.0.15 --channel stable
   baton rollout status redis.default --watch
+  baton config apply redis.default redis.toml --wait
   baton rollout explain redis.default      what does it wait for?
 
 Exit codes:
@@ -246,6 +252,10 @@ mod tests {
             "rollout reboot redis.default --wait",
             "rollout history redis.default --json",
             "rollout explain redis.default",
+            "config apply redis.default redis.toml --key depot.key --wait --timeout 5m",
+            "config apply redis.default r.toml --key k --depot file:///srv/depot --trust a.pub",
+            "config show redis.default --json",
+            "config show redis.default --revision 2",
             "member cordon",
             "member uncordon n3",
             "depot init file:///srv/depot",

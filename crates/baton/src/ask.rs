@@ -25,8 +25,15 @@ pub(crate) async fn tell<B: Serialize>(
     let reply: Result<DoneReply, ClientError> = client.post(path, body).await;
     match reply {
         Ok(reply) => output.line(&reply.message),
+        Err(error @ ClientError::Broken { .. }) => Err(may_have_been_done(&error.to_string())),
         Err(error) => Err(with_known_groups(client, error).await),
     }
+}
+
+/// The request may have arrived before the connection broke.
+fn may_have_been_done(cause: &str) -> Failure {
+    let text = format!("{cause}\nit may have been done: look before it is typed again");
+    Failure::with_code(TIMED_OUT, text)
 }
 
 /// Reads `path` and prints it as JSON.
@@ -130,6 +137,24 @@ const GROUPS_SHOWN: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_daemon_that_ends_before_it_answers_leaves_the_outcome_open() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let socket = dir.path().join("s");
+        let listener = tokio::net::UnixListener::bind(&socket).expect("bound");
+        let daemon = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let mut heard = [0; 64];
+            tokio::io::AsyncReadExt::read(&mut stream, &mut heard).await.expect("a request");
+        });
+        let client = Client::new(&socket);
+        let told = tell(&client, &mut Output::new(), "/v1/service/stop", &()).await;
+        daemon.await.expect("it ended");
+        let failure = told.expect_err("no answer");
+        assert_eq!(failure.code, 5, "{}", failure.text);
+        assert!(failure.text.contains("may have been done"), "{}", failure.text);
+    }
 
     #[test]
     fn a_command_without_answer_names_its_id() {

@@ -108,7 +108,7 @@ fn verify(
     Ok(code)
 }
 
-fn signing_key(signer: &Signer) -> Result<SigningKey, Failure> {
+pub(crate) fn signing_key(signer: &Signer) -> Result<SigningKey, Failure> {
     let key = SigningKey::load(&signer.key)?;
     if signer.trust.is_empty() {
         return Ok(key);

@@ -4,6 +4,7 @@
 mod args;
 mod ask;
 mod check;
+mod config;
 mod demo;
 mod depot;
 mod exit;
@@ -68,6 +69,9 @@ fn carry_out(cli: Cli, output: &mut Output) -> Result<u8, Failure> {
         }
         Command::Rollout(rollout) => {
             return asking()?.block_on(rollout::run(rollout, &client, output));
+        }
+        Command::Config(config) => {
+            return asking()?.block_on(config::run(config, &client, output));
         }
         Command::Depot(depot) => return asking()?.block_on(depot::run(depot, &client, output)),
     }

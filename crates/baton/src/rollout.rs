@@ -7,7 +7,7 @@ mod render;
 mod watch;
 
 use baton_daemon::client::Client;
-use baton_types::status::{GroupStatus, HistoryStatus};
+use baton_types::status::{GroupStatus, HistoryStatus, OutcomesStatus};
 use baton_types::{CommandAction, GroupName};
 use jiff::Timestamp;
 
@@ -32,7 +32,10 @@ pub(crate) async fn run(
         RolloutCommand::Status { group, json, .. } => {
             return show_status(client, output, group, json.json).await;
         }
-        RolloutCommand::History { group, json } => {
+        RolloutCommand::History { group, rollout: Some(rollout), json } => {
+            return show_outcomes(client, output, &group, &rollout, json.json).await;
+        }
+        RolloutCommand::History { group, rollout: None, json } => {
             return show_history(client, output, &group, json.json).await;
         }
         RolloutCommand::Explain { group, json } => {
@@ -64,7 +67,7 @@ pub(crate) async fn run(
 
 /// Sends a command and, where asked to, waits for the end of the rollout that it started or
 /// touched.
-async fn steer(
+pub(crate) async fn steer(
     client: &Client,
     output: &mut Output,
     typed: Typed,
@@ -166,7 +169,54 @@ async fn show_history(
     Ok(DONE)
 }
 
-async fn read_status(client: &Client, group: &GroupName) -> Result<GroupStatus, Failure> {
+/// What every member came to in the rollout whose id begins like this.
+async fn show_outcomes(
+    client: &Client,
+    output: &mut Output,
+    group: &GroupName,
+    id: &str,
+    json: bool,
+) -> Result<u8, Failure> {
+    let history: Vec<HistoryStatus> = match client.get(&history_path(group)).await {
+        Ok(history) => history,
+        Err(error) => return Err(with_known_groups(client, error).await),
+    };
+    let ended = one_of(&history, id).map_err(|text| Failure::failed(format!("{group}: {text}")))?;
+    let path = format!("/v1/outcomes?group={group}&rollout={}", ended.id);
+    if json {
+        show_json(client, output, &path).await?;
+        return Ok(DONE);
+    }
+    let outcomes: OutcomesStatus = client.get(&path).await?;
+    output.lines(render::ended(ended))?;
+    output.line("")?;
+    output.lines(render::outcomes(&outcomes))?;
+    Ok(DONE)
+}
+
+/// The one rollout whose id begins with `start`.
+fn one_of<'a>(history: &'a [HistoryStatus], start: &str) -> Result<&'a HistoryStatus, String> {
+    let mut fitting = history.iter().filter(|ended| ended.id.starts_with(start));
+    match (fitting.next(), fitting.next()) {
+        (Some(ended), None) => Ok(ended),
+        (Some(_), Some(_)) => Err(format!("the ids of several rollouts begin with {start:?}")),
+        (None, _) => {
+            let known: Vec<&str> = history.iter().map(|ended| render::short(&ended.id)).collect();
+            Err(match known.is_empty() {
+                true => "no rollout has ended yet".to_owned(),
+                false => format!(
+                    "no rollout that ended is called {start:?}; there are: {}",
+                    known.join(", ")
+                ),
+            })
+        }
+    }
+}
+
+pub(crate) async fn read_status(
+    client: &Client,
+    group: &GroupName,
+) -> Result<GroupStatus, Failure> {
     match client.get(&status_path(group)).await {
         Ok(status) => Ok(status),
         Err(error) => Err(with_known_groups(client, error).await),

@@ -95,6 +95,11 @@ impl<'a> Document<'a> {
         self.findings.borrow_mut().faults_not_told += count;
     }
 
+    /// Whether any fault was found so far.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.findings.borrow().faults.is_empty()
+    }
+
     /// Notes a warning.
     pub(crate) fn warn(&self, place: &Place, message: String) {
         self.findings.borrow_mut().warnings.push((place.clone(), message));

@@ -7,7 +7,8 @@
 //! Code map, in reading order: [`source`] what goes in, [`settings`] what comes out, [`fault`]
 //! what is said about mistakes; `document` finds syntax faults and positions, `section` reads one
 //! table key by key, `value` reads one value; `node`, `ring`, `service` and `policy` each read
-//! their tables, and `check` holds what no single key can know.
+//! their tables, and `check` holds what no single key can know. `revision` reads a configuration
+//! revision, which is no part of a node's own configuration.
 
 mod check;
 mod document;
@@ -16,6 +17,7 @@ pub mod limits;
 mod nearest;
 mod node;
 mod policy;
+mod revision;
 mod ring;
 mod section;
 mod service;
@@ -24,6 +26,7 @@ pub mod source;
 mod value;
 
 pub use fault::Fault;
+pub use revision::{ReadSource, parse_revision};
 pub use settings::{ControlSettings, NodeSettings, OnStop, Outcome, RingSettings, Settings};
 pub use settings::{ServiceOutcome, ServiceSettings};
 pub use source::{Host, SourceFile};

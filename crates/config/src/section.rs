@@ -178,6 +178,36 @@ impl<'a> Section<'a> {
         map
     }
 
+    /// The tables in the table `key` by their names, those that are tables.
+    pub(crate) fn named_tables(&mut self, key: &'static str, max: usize) -> Vec<(String, Self)> {
+        let document = self.document;
+        let Some((place, value)) = self.get(key) else {
+            return Vec::new();
+        };
+        let DeValue::Table(entries) = value else {
+            document.fault(&place, mismatch(value, "a table"));
+            return Vec::new();
+        };
+        if entries.len() > max {
+            let message = format!("found {} entries; at most {max} are allowed", entries.len());
+            document.fault(&place, message);
+        }
+        let mut sections = Vec::new();
+        for (name, value) in entries.iter().take(max) {
+            let key = format!("{}.{}", place.key, shorten(name.get_ref()));
+            let place = Place { offset: name.span().start, key };
+            match value.get_ref() {
+                DeValue::Table(table) => {
+                    let section =
+                        Section { document, place, table: Some(table), asked: Vec::new() };
+                    sections.push((name.get_ref().to_string(), section));
+                }
+                value => document.fault(&place, mismatch(value, "a table")),
+            }
+        }
+        sections
+    }
+
     /// The table `key`; an empty one if it is absent.
     pub(crate) fn table(&mut self, key: &'static str) -> Section<'a> {
         let document = self.document;

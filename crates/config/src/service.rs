@@ -66,6 +66,11 @@ pub(crate) fn read_service<'a>(
     let strategy =
         section.read("strategy", Strategy::Rolling, |found| value::choice(found, Strategy::ALL));
     let runner = section.read("runner", Runner::Auto, |found| value::choice(found, Runner::ALL));
+    if runner.value == Runner::Systemd {
+        let message = "found \"systemd\", which this version does not have: the daemon starts the \
+                       program itself, as with \"process\"";
+        document.warn(&runner.place, message.to_owned());
+    }
     let expect = read_expect(&mut section, around);
     let run_as = section.read("run_as", None, |found| user(found).map(Some));
     let keep_releases =

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use baton_config::{Host, Settings, SourceFile, parse};
+use baton_config::{Host, Settings, SourceFile, parse, parse_revision};
 
 const BATON: &str = include_str!("../../../config/baton.toml");
 const SERVICE: &str = include_str!("../../../config/services.d/example.toml");
@@ -143,4 +143,13 @@ fn every_key_is_in_the_examples() {
             ("rollback.", policy),
         ],
     );
+}
+
+#[test]
+fn the_example_of_a_revision_is_read_as_it_is() {
+    let text = include_str!("../../../config/examples/revision.toml");
+    let read = |path: &str| Err(format!("{path} is not read here"));
+    let revision = parse_revision(&SourceFile::new("revision.toml", text), &read);
+    let revision = revision.expect("a revision without faults");
+    assert_eq!((revision.env.len(), revision.files.len()), (1, 2));
 }

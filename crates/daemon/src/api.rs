@@ -1,6 +1,6 @@
 //! The control API's vocabulary: HTTP/1.1 and JSON on a Unix socket. Server and client share it.
 
-use baton_types::{CommandAction, CommandAnswer, CommandId, GroupName};
+use baton_types::{CommandAction, CommandAnswer, CommandId, Digest, GroupName, RolloutId};
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/command`.
@@ -98,7 +98,7 @@ pub struct ServiceBody {
     pub force: bool,
 }
 
-/// `GET /v1/status`, `/v1/history`, `/v1/logs`.
+/// `GET /v1/status`, `/v1/history`, `/v1/outcomes`, `/v1/logs`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupQuery {
@@ -107,6 +107,19 @@ pub struct GroupQuery {
     /// Only for `/v1/logs`: how many of the last lines.
     #[serde(default)]
     pub lines: Option<usize>,
+    /// Only for `/v1/outcomes`: which rollout.
+    #[serde(default)]
+    pub rollout: Option<RolloutId>,
+}
+
+/// `GET /v1/config`: the content of one configuration revision.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigQuery {
+    /// Of which group.
+    pub group: GroupName,
+    /// Its digest.
+    pub digest: Digest,
 }
 
 /// Done, in one sentence.

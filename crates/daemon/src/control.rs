@@ -21,8 +21,8 @@ use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::api::{
-    CommandBody, CommandIdText, CommandReply, DoneReply, ErrorKind, ErrorReply, GroupQuery,
-    JoinBody, LeaveBody, LoadBody, LogsReply, NodeBody, ServiceBody, TrustBody,
+    CommandBody, CommandIdText, CommandReply, ConfigQuery, DoneReply, ErrorKind, ErrorReply,
+    GroupQuery, JoinBody, LeaveBody, LoadBody, LogsReply, NodeBody, ServiceBody, TrustBody,
 };
 
 /// A request on its way to the node.
@@ -102,6 +102,8 @@ fn router(asked: mpsc::Sender<Asked>) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/history", get(history))
+        .route("/v1/outcomes", get(outcomes))
+        .route("/v1/config", get(config))
         .route("/v1/logs", get(logs))
         .route("/v1/groups", get(|state| read(state, Request::Groups)))
         .route("/v1/members", get(|state| read(state, Request::RingMembers)))
@@ -127,6 +129,7 @@ fn router(asked: mpsc::Sender<Asked>) -> Router {
 }
 
 type Node = State<Arc<mpsc::Sender<Asked>>>;
+type ConfigArgument = Result<Query<ConfigQuery>, axum::extract::rejection::QueryRejection>;
 type GroupArgument = Result<Query<GroupQuery>, axum::extract::rejection::QueryRejection>;
 
 async fn read(node: Node, request: Request) -> Response {
@@ -139,6 +142,23 @@ async fn status(node: Node, query: GroupArgument) -> Response {
 
 async fn history(node: Node, query: GroupArgument) -> Response {
     with_group(node, query, |query| Question::Node(Request::History(query.group))).await
+}
+
+async fn outcomes(node: Node, query: GroupArgument) -> Response {
+    let Ok(Query(GroupQuery { group, rollout: Some(rollout), .. })) = query else {
+        let text = "expected `group`, SERVICE.GROUP, and `rollout`, the id of one that ended";
+        return error(ErrorKind::BadRequest, text.to_owned());
+    };
+    ask(&node, Question::Node(Request::Outcomes(group, rollout))).await
+}
+
+async fn config(node: Node, query: ConfigArgument) -> Response {
+    match query {
+        Ok(Query(ConfigQuery { group, digest })) => {
+            ask(&node, Question::Node(Request::Config(group, digest))).await
+        }
+        Err(rejection) => error(ErrorKind::BadRequest, rejection.body_text()),
+    }
 }
 
 async fn logs(node: Node, query: GroupArgument) -> Response {

@@ -6,9 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_depot::{Depot, DepotError, DepotUrl, IndexFloor, ReleaseStore, TrustedKeys};
-use baton_node::{ChannelContent, ChannelEntry, DepotFault, Event};
+use baton_depot::{
+    Depot, DepotError, DepotUrl, IndexFloor, ReleaseStore, RevisionStore, TrustedKeys,
+};
+use baton_node::{ChannelContent, ChannelEntry, DepotFault, Event, Revisions};
 use baton_platform::DurableFiles;
+use baton_supervise::environment::check_names;
 use baton_types::manifest::Manifest;
 use baton_types::service::ServiceSettings;
 use baton_types::{Digest, GroupName, Name, Release, ReleaseId, Text, Version};
@@ -20,6 +23,7 @@ use crate::disk::describe;
 #[derive(Clone, Debug)]
 pub(crate) struct Depots {
     store: Arc<ReleaseStore>,
+    revisions: RevisionStore,
     files: Arc<DurableFiles>,
     /// By the depot's URL.
     floors: Arc<Mutex<BTreeMap<String, IndexFloor>>>,
@@ -34,6 +38,7 @@ impl Depots {
     /// said in `warnings`.
     pub(crate) fn open(
         store: ReleaseStore,
+        revisions: RevisionStore,
         files: Arc<DurableFiles>,
         done: UnboundedSender<Event>,
         warnings: &mut Vec<String>,
@@ -51,6 +56,7 @@ impl Depots {
         };
         Self {
             store: Arc::new(store),
+            revisions,
             files,
             floors: Arc::new(Mutex::new(floors)),
             kept: Arc::default(),
@@ -77,6 +83,35 @@ impl Depots {
             })();
             Event::Fetched { group, release, result }
         });
+    }
+
+    /// Fetches and verifies a configuration revision, and looks whether its files can be written.
+    pub(crate) fn fetch_revision(&self, settings: &ServiceSettings, depot: String, digest: Digest) {
+        let (this, group, keys) =
+            (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
+        let env = settings.env.clone();
+        self.kept().insert(digest);
+        self.work(move || {
+            let result = (|| {
+                let url: DepotUrl = parse(&depot)?;
+                let trusted = TrustedKeys::load(&keys).map_err(fault)?;
+                let depot = Depot::open(&url);
+                let revision =
+                    this.revisions.fetch(&depot, &trusted, &group, &digest).map_err(fault)?;
+                // An edit of the service's file mends it, so it is asked for again.
+                check_names(&revision, &env)
+                    .map_err(|text| DepotFault { environment: true, text: Text::new(&text) })?;
+                Ok(Arc::new(revision))
+            })();
+            Event::RevisionFetched { group, digest, result }
+        });
+    }
+
+    /// The configuration revisions that lie on this machine; damaged ones are said in `warnings`.
+    pub(crate) fn known_revisions(&self, warnings: &mut Vec<String>) -> Revisions {
+        let (found, faults) = self.revisions.read_all();
+        warnings.extend(faults);
+        found.into_iter().map(|(digest, revision)| (digest, Arc::new(revision))).collect()
     }
 
     /// Unpacks a fetched release.
@@ -119,18 +154,26 @@ impl Depots {
         Ok(known.map(|floor| (floor.depot_id, floor.sequence)))
     }
 
-    /// Removes releases that no service needs any more.
+    /// Removes releases and configuration revisions that no service needs any more.
     pub(crate) fn keep(&self, keep: Vec<Digest>) {
         *self.kept() = keep.into_iter().collect();
         let (store, kept) = (Arc::clone(&self.store), Arc::clone(&self.kept));
+        let revisions = self.revisions.clone();
         let is_kept = move |digest: &str| {
             let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.iter().any(|kept| kept.to_string().starts_with(digest))
         };
-        tokio::task::spawn_blocking(move || match store.collect(&is_kept) {
-            Ok(removed) if removed.is_empty() => {}
-            Ok(removed) => tracing::debug!("removed old releases: {}", removed.join(", ")),
-            Err(cause) => tracing::warn!("old releases: {}", describe(&cause)),
+        tokio::task::spawn_blocking(move || {
+            for (what, removed) in [
+                ("releases", store.collect(&is_kept)),
+                ("configuration revisions", revisions.collect(&is_kept)),
+            ] {
+                match removed {
+                    Ok(removed) if removed.is_empty() => {}
+                    Ok(removed) => tracing::debug!("removed old {what}: {}", removed.join(", ")),
+                    Err(cause) => tracing::warn!("old {what}: {}", describe(&cause)),
+                }
+            }
         });
     }
 

@@ -62,7 +62,9 @@ pub(crate) fn read_all(files: &DurableFiles) -> Result<BTreeMap<String, FoundFil
                 found.insert(name, FoundFile::Content(content));
             }
             Ok(None) => {}
-            Err(DurableError::Damaged { .. }) => {
+            Err(damaged @ DurableError::Damaged { .. }) => {
+                // The node says what that means; only here it is known where the file is now.
+                tracing::error!("{damaged}");
                 found.insert(name, FoundFile::Damaged);
             }
             Err(other) => return Err(other),
@@ -106,7 +108,7 @@ pub(crate) fn describe(error: &dyn std::error::Error) -> String {
 }
 
 /// What the node's files begin with; the rest of the folder belongs to others.
-const PREFIXES: [&str; 3] = ["ledger.", "turn.", "service."];
+const PREFIXES: [&str; 4] = ["ledger.", "turn.", "service.", "outcomes."];
 
 /// Format of the node's files.
 const FORMAT: u16 = 1;
@@ -122,7 +124,7 @@ mod tests {
     fn every_name_of_a_group_is_written_and_found_again() {
         let dir = tempfile::tempdir().expect("a folder");
         let data = dir.path().join("data");
-        let names = ["ring", "turn.a.new", "ledger.a.tmp", "service.a.damaged-1", "turn.a-1.b_2"];
+        let names = ["ring", "turn.a.new", "ledger.a.tmp", "service.a.damaged-1", "outcomes.a.b"];
         let files = DurableFiles::open(&data).expect("opened");
         for name in names {
             files.write(name, FORMAT, name.as_bytes()).expect("written");

@@ -19,6 +19,7 @@ mod reload;
 mod run;
 mod seeds;
 mod shell;
+mod written;
 
 pub use control::ControlError;
 pub use identity::IdentityError;

@@ -30,6 +30,8 @@ pub(crate) fn is_kept(data_dir: &Path, group: &GroupName) -> bool {
 pub(crate) fn forget(data_dir: &Path, group: &GroupName) -> std::io::Result<()> {
     match std::fs::remove_file(folder(data_dir).join(format!("{group}.toml"))) {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        // Else a power cut could bring it back.
+        Ok(()) => std::fs::File::open(folder(data_dir))?.sync_all(),
+        Err(cause) => Err(cause),
     }
 }

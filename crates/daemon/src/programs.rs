@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_depot::ReleaseStore;
+use baton_depot::{ReleaseStore, RevisionStore, written_name};
 use baton_node::{CheckResult, Event, ExitKind, HookEnd, HookResult, Launch};
 use baton_platform::{
     Exit, LaunchRequest, OnceExit, OnceRequest, OnceResult, Runner, RunnerEvent, StopError,
@@ -20,6 +20,7 @@ use baton_types::{GroupName, NodeName, Text};
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use crate::disk::describe;
+use crate::written::Writing;
 
 /// The programs of one node.
 #[derive(Debug)]
@@ -74,21 +75,23 @@ impl Programs {
     pub(crate) fn launch(&mut self, group: GroupName, run: u64, launch: &Launch) {
         self.releases.insert(group.clone(), launch.target.release.to_string());
         let request = self.prepare(&group, launch, true).and_then(|prepared| {
+            let writing = prepared.writing(launch)?;
             let argv = argv(&launch.manifest.run.command, &prepared.env, &prepared.release_dir)
                 .map_err(|cause| cause.to_string())?;
-            Ok(LaunchRequest {
+            let request = LaunchRequest {
                 group: group.clone(),
-                release: launch.target.release.digest.to_string(),
+                release: launch.target.key().to_string(),
                 argv,
                 env: prepared.env,
                 cwd: prepared.state_dir,
                 run_as: launch.run_as.clone(),
                 notify: true,
-            })
+            };
+            Ok((request, writing))
         });
         let (runner, done) = (Arc::clone(&self.runner), self.done.clone());
         tokio::spawn(async move {
-            let launched = match request {
+            let launched = match written(request).await {
                 Ok(request) => runner.launch(request).await.map_err(|cause| describe(&cause)),
                 Err(reason) => Err(reason),
             };
@@ -177,13 +180,17 @@ impl Programs {
     ) {
         let command = launch.manifest.hooks.get(kind).map(|hook| hook.command.clone());
         let label = format!("{group} {}", kind.key());
-        let request = self.once(&group, launch, &command.unwrap_or_default(), label, timeout);
+        let command = command.unwrap_or_default();
+        let request = self.prepare(&group, launch, false).and_then(|prepared| {
+            let writing = prepared.writing(launch)?;
+            Ok((once(prepared, launch, &command, label, timeout)?, writing))
+        });
         let (runner, done) = (Arc::clone(&self.runner), self.done.clone());
         let (cancel, cancelled) = oneshot::channel::<()>();
         self.hooks.retain(|_, sender| !sender.is_closed());
         self.hooks.insert((group.clone(), hook), cancel);
         tokio::spawn(async move {
-            let result = match request {
+            let result = match written(request).await {
                 Err(reason) => HookResult { end: HookEnd::NotStarted, text: Text::new(&reason) },
                 Ok(request) => tokio::select! {
                     result = runner.run_once(request) => hook_result(&result),
@@ -216,7 +223,10 @@ impl Programs {
         let done = self.done.clone();
         let checking: Result<Checking, String> = match what {
             HealthCheck::Exec(command) => self
-                .once(&group, launch, &command, format!("{group} health"), timeout)
+                .prepare(&group, launch, false)
+                .and_then(|prepared| {
+                    once(prepared, launch, &command, format!("{group} health"), timeout)
+                })
                 .map(|request| Checking::Exec(Box::new(request))),
             HealthCheck::Http(url) => self.expanded(&group, launch, &url).map(Checking::Http),
             HealthCheck::Tcp(addr) => self.expanded(&group, launch, &addr).map(Checking::Tcp),
@@ -236,28 +246,6 @@ impl Programs {
         expand(text, &prepared.env).map_err(|cause| cause.to_string())
     }
 
-    fn once(
-        &self,
-        group: &GroupName,
-        launch: &Launch,
-        command: &[String],
-        label: String,
-        timeout: Duration,
-    ) -> Result<OnceRequest, String> {
-        let prepared = self.prepare(group, launch, false)?;
-        let argv = argv(command, &prepared.env, &prepared.release_dir)
-            .map_err(|cause| cause.to_string())?;
-        Ok(OnceRequest {
-            label,
-            argv,
-            env: prepared.env,
-            cwd: prepared.state_dir,
-            run_as: launch.run_as.clone(),
-            timeout,
-            output_max_bytes: OUTPUT_MAX_BYTES,
-        })
-    }
-
     /// Environment and folders of a service; its state folder is made if it is not there.
     fn prepare(
         &self,
@@ -274,17 +262,24 @@ impl Programs {
         if make_state || !state_dir.is_dir() {
             make_state_dir(&state_dir, launch.run_as.as_deref())?;
         }
+        let config_dir = launch.target.config.digest.filter(|_| launch.revision.is_some());
+        let config_dir = config_dir.map(|revision| {
+            let folder = RevisionStore::new(&config_path(&self.data_dir)).group_folder(group);
+            folder.join(written_name(&revision, &release.digest))
+        });
+        let shown_dir = config_dir.as_ref().map(|dir| dir.display().to_string());
         let place = Surroundings {
             node: self.node.clone(),
             group: group.clone(),
             release_dir: release_dir.display().to_string(),
             state_dir: state_dir.display().to_string(),
             census: census_path(&self.data_dir, group).display().to_string(),
+            config_dir: shown_dir.unwrap_or_default(),
             // The runner makes the socket and names it to the program itself.
             notify_socket: None,
         };
         let env = environment(launch, &place);
-        Ok(Prepared { env, release_dir: place.release_dir, state_dir })
+        Ok(Prepared { env, release_dir: place.release_dir, state_dir, config_dir })
     }
 }
 
@@ -292,6 +287,52 @@ struct Prepared {
     env: BTreeMap<String, String>,
     release_dir: String,
     state_dir: PathBuf,
+    /// Where the files of the configuration revision are, if there is one.
+    config_dir: Option<PathBuf>,
+}
+
+impl Prepared {
+    /// What is to be written before the program or a hook starts. A check is asked of a program
+    /// that runs: for it everything is there.
+    fn writing(&self, launch: &Launch) -> Result<Option<Writing>, String> {
+        match (&launch.revision, &self.config_dir) {
+            (Some(revision), Some(folder)) => {
+                let run_as = launch.run_as.as_deref();
+                Writing::new(folder.clone(), revision, &self.env, run_as).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The request, once the files that it relies on are written.
+async fn written<T>(request: Result<(T, Option<Writing>), String>) -> Result<T, String> {
+    let (request, writing) = request?;
+    if let Some(writing) = writing {
+        let done = tokio::task::spawn_blocking(move || writing.write()).await;
+        done.unwrap_or_else(|cause| Err(format!("configuration files: {cause}")))?;
+    }
+    Ok(request)
+}
+
+fn once(
+    prepared: Prepared,
+    launch: &Launch,
+    command: &[String],
+    label: String,
+    timeout: Duration,
+) -> Result<OnceRequest, String> {
+    let argv =
+        argv(command, &prepared.env, &prepared.release_dir).map_err(|cause| cause.to_string())?;
+    Ok(OnceRequest {
+        label,
+        argv,
+        env: prepared.env,
+        cwd: prepared.state_dir,
+        run_as: launch.run_as.clone(),
+        timeout,
+        output_max_bytes: OUTPUT_MAX_BYTES,
+    })
 }
 
 enum Checking {
@@ -365,6 +406,11 @@ fn make_state_dir(dir: &Path, run_as: Option<&str>) -> Result<(), String> {
 /// The census file of a service.
 pub(crate) fn census_path(data_dir: &Path, group: &GroupName) -> PathBuf {
     data_dir.join("census").join(format!("{group}.json"))
+}
+
+/// Where a node keeps configuration revisions, and what it writes of them for programs.
+pub(crate) fn config_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("config")
 }
 
 /// The end of a hook's or check's output that is looked at for its last line.

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use baton_config::{OnStop, Settings};
-use baton_depot::{DepotError, ReleaseStore};
+use baton_depot::{DepotError, ReleaseStore, RevisionStore};
 use baton_node::{Adopted, Boot, Manifests, Node};
 use baton_platform::{
     DurableError, DurableFiles, Notifier, Runner, RunnerError, RunnerSettings, journal_stream, now,
@@ -28,7 +28,7 @@ use crate::identity::{self, IdentityError};
 use crate::journal::Journal;
 use crate::loaded;
 use crate::net::{Net, NetError};
-use crate::programs::Programs;
+use crate::programs::{Programs, config_path};
 use crate::reload::Reload;
 use crate::seeds;
 use crate::shell::{Shell, Sources, State, StopSignal};
@@ -71,7 +71,9 @@ impl RunError {
     /// What the process exits with: 78 (EX_CONFIG of sysexits.h) where no restart can help.
     pub fn exit_code(&self) -> i32 {
         match self {
-            Self::Config(_) | Self::Identity(IdentityError::Damaged { .. }) => 78,
+            Self::Config(_)
+            | Self::Identity(IdentityError::Damaged { .. })
+            | Self::Files(DurableError::Newer { .. }) => 78,
             _ => 1,
         }
     }
@@ -106,7 +108,14 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
     let (done_tx, done) = mpsc::unbounded_channel();
     let (asked_tx, asked) = mpsc::channel(ASKED);
     let mut depot_warnings = Vec::new();
-    let depots = Depots::open(store, Arc::clone(&files), done_tx.clone(), &mut depot_warnings);
+    let depots = Depots::open(
+        store,
+        RevisionStore::new(&config_path(&data_dir)),
+        Arc::clone(&files),
+        done_tx.clone(),
+        &mut depot_warnings,
+    );
+    let revisions = depots.known_revisions(&mut depot_warnings);
     for warning in depot_warnings {
         tracing::warn!("{warning}");
     }
@@ -155,6 +164,7 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
         services: services.clone(),
         files: found,
         manifests,
+        revisions,
         unpacked,
         adopted,
         seed: rand::random(),

@@ -51,7 +51,7 @@ pub(crate) struct State {
     next_request: u64,
     replies: BTreeMap<u64, oneshot::Sender<Reply>>,
     /// Texts of service files that are being loaded, kept once the node has them.
-    loading: BTreeMap<GroupName, String>,
+    loading: BTreeMap<GroupName, (String, ServiceSettings)>,
     ready: bool,
     status: String,
     rebooting: bool,
@@ -165,8 +165,8 @@ impl Shell {
             }
             Question::Load(body) => match self.reload.parse_service(&self.settings, &body) {
                 Ok(settings) => {
-                    self.state.loading.insert(settings.name.clone(), body.toml);
-                    self.services.insert(settings.name.clone(), settings.clone());
+                    let loading = (body.toml, settings.clone());
+                    self.state.loading.insert(settings.name.clone(), loading);
                     Request::ServiceLoad(Box::new(settings))
                 }
                 Err(text) => {
@@ -232,6 +232,7 @@ impl Shell {
     /// Carries out what the node wants done; `true` once the goodbye is said.
     async fn carry_out(&mut self, done: &mpsc::UnboundedSender<Event>) -> bool {
         let mut finished = false;
+        let mut unkept = BTreeMap::new();
         for effect in self.node.take_effects() {
             match effect {
                 Effect::Send { to, messages, stream } => {
@@ -242,6 +243,11 @@ impl Shell {
                 Effect::Fetch { group, depot, release } => {
                     self.with_settings(&group, |depots, settings| {
                         depots.fetch(settings, depot, release);
+                    });
+                }
+                Effect::FetchRevision { group, depot, digest } => {
+                    self.with_settings(&group, |depots, settings| {
+                        depots.fetch_revision(settings, depot, digest);
                     });
                 }
                 Effect::Unpack { group, release } => self.depots.unpack(group, release),
@@ -266,11 +272,16 @@ impl Shell {
                 Effect::Reboot { group } => self.reboot(&group),
                 Effect::Reply { request, reply } => {
                     if let Some(waiting) = self.state.replies.remove(&request) {
+                        let reply = unkept.remove(&request).unwrap_or(reply);
                         // Whoever asked may have gone.
                         waiting.send(reply).ok();
                     }
                 }
-                Effect::Loaded { group, loaded } => self.loaded(&group, loaded),
+                Effect::Loaded { request, group, loaded } => {
+                    if let Err(text) = self.loaded(&group, loaded) {
+                        unkept.insert(request, refused(Why::State, text));
+                    }
+                }
                 Effect::Log(line) => self.journal.line(&line),
                 Effect::GoodbyeSaid => finished = true,
             }
@@ -320,16 +331,25 @@ impl Shell {
         });
     }
 
-    fn loaded(&mut self, group: &GroupName, loaded: bool) {
+    /// Keeps or forgets what was loaded at run time; says what the next start will do if it cannot.
+    fn loaded(&mut self, group: &GroupName, loaded: bool) -> Result<(), String> {
         let data_dir = &self.settings.node.data_dir;
-        let kept = match (loaded, self.state.loading.remove(group)) {
-            (true, Some(toml)) => loaded::keep(data_dir, group, &toml),
-            (true, None) => Ok(()),
-            (false, _) => loaded::forget(data_dir, group),
+        let (kept, next) = match (loaded, self.state.loading.remove(group)) {
+            (true, Some((toml, settings))) => {
+                self.services.insert(group.clone(), settings);
+                (loaded::keep(data_dir, group, &toml), "is loaded until the next start only")
+            }
+            (true, None) => return Ok(()),
+            (false, _) => {
+                (loaded::forget(data_dir, group), "is unloaded until the next start only")
+            }
         };
-        if let Err(cause) = kept {
-            tracing::error!("{group}: its service file in {}: {cause}", data_dir.display());
-        }
+        kept.map_err(|cause| {
+            let folder = loaded::folder(data_dir);
+            let text = format!("{group} {next}: its file in {}: {cause}", folder.display());
+            tracing::error!("{text}");
+            text
+        })
     }
 }
 

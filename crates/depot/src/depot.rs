@@ -129,6 +129,11 @@ impl Depot {
         }
     }
 
+    /// A small file of the depot; `None` when it is not there.
+    pub(crate) fn read(&self, path: &str, max_bytes: u64) -> Result<Option<Vec<u8>>, DepotError> {
+        self.transport.read(path, max_bytes)
+    }
+
     pub(crate) fn index_sealed(&self) -> Result<Option<Vec<u8>>, DepotError> {
         self.transport.read(INDEX_PATH, INDEX_MAX_BYTES)
     }
@@ -204,6 +209,7 @@ pub(crate) const IDENTITY_PATH: &str = "depot.json";
 pub(crate) const INDEX_PATH: &str = "index.signed";
 pub(crate) const RELEASES_PATH: &str = "releases";
 pub(crate) const ARCHIVES_PATH: &str = "archives";
+pub(crate) const CONFIGS_PATH: &str = "configs";
 pub(crate) const DRAFTS_PATH: &str = "drafts";
 pub(crate) const ENTRY_SUFFIX: &str = ".signed";
 pub(crate) const ARCHIVE_SUFFIX: &str = ".tar.zst";

@@ -39,10 +39,14 @@ impl Draft {
 
     /// Syncs and moves it to `path`, in place of what is there; readable by all.
     pub(crate) fn keep(self, path: &Path) -> Result<(), DepotError> {
+        // The daemon and a web server read what the operator wrote.
+        self.keep_as(path, 0o644)
+    }
+
+    fn keep_as(self, path: &Path, mode: u32) -> Result<(), DepotError> {
         let doing = "write";
         let file = self.file.as_file();
-        // The daemon and a web server read what the operator wrote.
-        file.set_permissions(Permissions::from_mode(0o644)).map_err(DepotError::io(doing, path))?;
+        file.set_permissions(Permissions::from_mode(mode)).map_err(DepotError::io(doing, path))?;
         file.sync_all().map_err(DepotError::io(doing, path))?;
         self.file.persist(path).map_err(|e| DepotError::io(doing, path)(e.error))?;
         sync_parent(path)
@@ -54,6 +58,13 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), DepotError> {
     let mut draft = Draft::new(parent(path))?;
     draft.file().write_all(content).map_err(DepotError::io("write", path))?;
     draft.keep(path)
+}
+
+/// As [`write`], readable by its owner alone.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), DepotError> {
+    let mut draft = Draft::new(parent(path))?;
+    draft.file().write_all(content).map_err(DepotError::io("write", path))?;
+    draft.keep_as(path, 0o600)
 }
 
 /// Makes the folder `path` and those above it, each entry durable in its parent.

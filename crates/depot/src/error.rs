@@ -35,7 +35,9 @@ pub enum DepotError {
         reason: String,
     },
     /// The depot's folder or its `depot.json` is not there: not yet made, or not mounted.
-    #[error("there is no depot at {url}: `baton depot init {url}` makes one")]
+    #[error(
+        "there is no depot at {url}: is it mounted? A new one is made by `baton depot init {url}`"
+    )]
     NoDepot {
         /// Where it was looked for.
         url: String,
@@ -181,6 +183,16 @@ pub enum DepotError {
         /// Releases of that name, as far as they can be listed.
         present: String,
     },
+    /// A configuration revision that is not in the depot, as far as these keys know it.
+    #[error("{what} is not in the depot {url}, or is signed by none of the trusted keys: {keys}")]
+    NoRevision {
+        /// Which, of which group.
+        what: String,
+        /// Which depot.
+        url: String,
+        /// The files of the trusted keys.
+        keys: String,
+    },
     /// A release whose archive was collected, or lost.
     #[error("release {id}: its archive is no longer in the depot {url}; publish it again")]
     NoArchive {
@@ -228,6 +240,7 @@ impl DepotError {
                 | Self::NothingPromoted { .. }
                 | Self::Locked { .. }
                 | Self::NoArchive { .. }
+                | Self::NoRevision { .. }
                 | Self::NotFetched { .. }
         )
     }

@@ -9,8 +9,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use baton_types::Digest;
 use minisign::{KeyPair, SecretKey, SecretKeyBox};
 use minisign_verify::{PublicKey, Signature};
+use sha2::{Digest as _, Sha256};
 
 use crate::durable;
 use crate::error::DepotError;
@@ -19,7 +21,16 @@ use crate::limits::{KEY_FILE_MAX_BYTES, TRUSTED_KEYS_MAX};
 /// The public keys whose signatures count.
 #[derive(Clone, Default)]
 pub struct TrustedKeys {
-    keys: Vec<(PathBuf, PublicKey)>,
+    keys: Vec<Trusted>,
+}
+
+/// One public key.
+#[derive(Clone)]
+struct Trusted {
+    path: PathBuf,
+    key: PublicKey,
+    /// The first digits of a digest of the key, for file names.
+    mark: String,
 }
 
 impl TrustedKeys {
@@ -43,7 +54,7 @@ impl TrustedKeys {
                     if text.contains("secret key") { "a secret key" } else { "something else" };
                 fault(path, format!("{hint} was found, expected a minisign public key ({e})"))
             })?;
-            keys.push((path.clone(), key));
+            keys.push(Trusted { path: path.clone(), key, mark: mark(&text) });
         }
         Ok(Self { keys })
     }
@@ -58,7 +69,7 @@ impl TrustedKeys {
             format!("the signature is damaged ({e}), expected minisign's four lines")
         })?;
         let mut reason = None;
-        for (path, key) in &self.keys {
+        for Trusted { path, key, .. } in &self.keys {
             // Signatures without pre-hash are of old minisign versions only: not accepted.
             match key.verify(bytes, &signature, false) {
                 Ok(()) => return Ok(()),
@@ -72,11 +83,19 @@ impl TrustedKeys {
                 Err(e) => reason = Some(format!("the signature is refused: {e}")),
             }
         }
-        Err(reason.unwrap_or_else(|| {
-            let keys: Vec<_> =
-                self.keys.iter().map(|(path, _)| path.display().to_string()).collect();
-            format!("signed by an unknown key; trusted are: {}", keys.join(", "))
-        }))
+        Err(reason
+            .unwrap_or_else(|| format!("signed by an unknown key; trusted are: {}", self.files())))
+    }
+
+    /// The files of the keys, for people.
+    pub(crate) fn files(&self) -> String {
+        let files: Vec<_> = self.keys.iter().map(|key| key.path.display().to_string()).collect();
+        files.join(", ")
+    }
+
+    /// What tells files apart that these keys signed.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|key| key.mark.as_str())
     }
 
     fn extend(&mut self, other: &Self) {
@@ -86,7 +105,7 @@ impl TrustedKeys {
 
 impl fmt::Debug for TrustedKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.keys.iter().map(|(path, _)| path)).finish()
+        f.debug_list().entries(self.keys.iter().map(|key| &key.path)).finish()
     }
 }
 
@@ -94,6 +113,7 @@ impl fmt::Debug for TrustedKeys {
 pub struct SigningKey {
     path: PathBuf,
     secret: SecretKey,
+    mark: String,
     accepts: TrustedKeys,
 }
 
@@ -119,9 +139,12 @@ impl SigningKey {
         let public = minisign::PublicKey::from_secret_key(&secret)
             .and_then(|key| key.to_box())
             .map_err(|e| fault(e.to_string()))?;
-        let public = PublicKey::decode(&public.to_string()).map_err(|e| fault(e.to_string()))?;
-        let accepts = TrustedKeys { keys: vec![(path.to_owned(), public)] };
-        Ok(Self { path: path.to_owned(), secret, accepts })
+        let text = public.to_string();
+        let key = PublicKey::decode(&text).map_err(|e| fault(e.to_string()))?;
+        let mark = mark(&text);
+        let accepts =
+            TrustedKeys { keys: vec![Trusted { path: path.to_owned(), key, mark: mark.clone() }] };
+        Ok(Self { path: path.to_owned(), secret, mark, accepts })
     }
 
     /// Builds also upon what these keys signed, where several operators have a key each. Without it
@@ -136,6 +159,11 @@ impl SigningKey {
     /// Whose signatures are continued: its own and its peers'.
     pub fn accepts(&self) -> &TrustedKeys {
         &self.accepts
+    }
+
+    /// What tells files apart that this key signed.
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
     }
 
     /// minisign's four lines over `bytes`. `comment` is signed too and shown by `minisign -V`.
@@ -187,6 +215,13 @@ pub fn keygen(path: &Path) -> Result<(PathBuf, PathBuf), DepotError> {
     Ok((secret_path, public_path))
 }
 
+/// Of the key itself, the second line of its file: whatever is written above it.
+fn mark(text: &str) -> String {
+    let key = text.lines().nth(1).unwrap_or_default().trim();
+    let digest = Digest(Sha256::digest(key.as_bytes()).into()).to_string();
+    digest.chars().take(MARK_CHARS).collect()
+}
+
 fn create(path: &Path, mode: u32, content: &str) -> Result<(), DepotError> {
     let doing = "write the key";
     let mut file = OpenOptions::new()
@@ -212,6 +247,9 @@ fn read_key_file(path: &Path) -> Result<String, DepotError> {
     }
     String::from_utf8(text).map_err(|_| fault("not text, expected the two lines of a minisign key"))
 }
+
+/// Two keys of one group never fall together by chance.
+const MARK_CHARS: usize = 16;
 
 #[cfg(test)]
 mod tests {

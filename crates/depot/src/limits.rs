@@ -19,6 +19,10 @@ pub const INDEX_MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// promotes them again.
 pub const INDEX_MAX_ENTRIES: usize = 10_000;
 
+/// Largest signed configuration revision: its text with every character escaped that may have to be,
+/// and a signature.
+pub const REVISION_FILE_MAX_BYTES: u64 = 2 * 1024 * 1024;
+
 /// Largest signed release entry: a name, a version, a digest, a size and a signature.
 pub const ENTRY_MAX_BYTES: u64 = 16 * 1024;
 

@@ -3,6 +3,7 @@
 mod bad_archives;
 mod bad_depots;
 mod concurrent;
+mod revisions;
 mod round_trip;
 mod web;
 

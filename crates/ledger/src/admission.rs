@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use baton_types::{FileId, LineageId, Moment, NodeId};
-use baton_wire::ledger::{LedgerBody, VOTERS_MAX, Voter};
+use baton_wire::ledger::{LedgerBody, Mark, Voter};
 
 use crate::lead::majority;
 use crate::ledger::Ledger;
@@ -73,18 +73,25 @@ impl Ledger {
         &mut self,
         now: Moment,
         from: NodeId,
-        file: FileId,
+        (file, held): (FileId, Mark),
         lineage: Option<LineageId>,
     ) {
         if self.file.record.is_none() || lineage.is_some_and(|l| Some(l) != self.file.lineage()) {
             return;
         }
         let is_listed = self.file.voters().contains(&Voter { node: from, file });
+        let span = self.patience();
         if let Some(lead) = &mut self.lead
             && !is_listed
             && (lead.asking.len() < ASKING_MAX || lead.asking.contains_key(&from))
         {
             lead.asking.insert(from, (file, now));
+            // One that holds a record may still count itself among the voters.
+            let voter = Voter { node: from, file };
+            let has_room = lead.informed.len() < ASKING_MAX && !lead.informed.contains(&voter);
+            if has_room && held.version > 0 && lead.is_free_to_tell(now, span) {
+                lead.parting = Some(voter);
+            }
         }
         let leader = self.leader();
         self.send(from, LedgerBody::Pointer { leader });
@@ -133,19 +140,28 @@ impl Ledger {
             }
             return;
         }
-        let limit = self.settings.voter_limit.clamp(1, VOTERS_MAX);
         let count = answering(None);
-        let comes = lead.asking.iter().find(|(node, _)| {
-            let may_vote = self.seen.get(node).is_none_or(|s| s.liveness == Liveness::Alive);
-            may_vote && !lead.kept_out.contains(node)
-        });
-        if let Some((node, (file, _))) = comes
-            && voters.len() < limit
-            && (count == voters.len()
-                || (lead.returning.contains(node) && count + 1 >= majority(voters.len() + 1)))
+        if let Some(spare) = self.spare()
+            && voters.len() < self.voter_limit()
         {
-            let voter = Voter { node: *node, file: *file };
-            self.begin(now, "added", voter.node, Some(voter));
+            let fills = lead.returning.contains(&spare.node) || lead.vacancies > 0;
+            if count == voters.len() || (fills && count + 1 >= majority(voters.len() + 1)) {
+                self.begin(now, "added", spare.node, Some(spare));
+                if let Some(lead) = &mut self.lead
+                    && !lead.returning.remove(&spare.node)
+                {
+                    lead.vacancies = lead.vacancies.saturating_sub(1);
+                }
+                return;
+            }
+        }
+        if let Some(gone) = self.gone_voter(now)
+            && answering(Some(gone.node)) >= majority(voters.len() - 1)
+        {
+            self.begin(now, gone.why, gone.node, None);
+            if let Some(lead) = &mut self.lead {
+                lead.vacancies += 1;
+            }
         }
     }
 

@@ -36,6 +36,9 @@ pub struct FormationFile {
     pub refused: Vec<LineageId>,
     /// The lineage that took this node in, until it holds a record of it.
     pub joined: Option<LineageId>,
+    /// A lineage of the group that exists elsewhere, while this node belongs to none: after a
+    /// restart among others that belong to none either it must not form another one.
+    pub heard_of: Option<LineageId>,
     /// The file replaces one that was damaged or rolled back, so this node knows that it belonged
     /// to a lineage: it waits to be let in again and forms none.
     pub barred: bool,

@@ -43,6 +43,10 @@ impl Ledger {
 
     /// Proposes when it is time, and says again what waits for answers.
     pub(crate) fn formation_tick(&mut self, now: Moment) {
+        let heard_of = self.known.filter(|_| self.file.lineage().is_none());
+        if heard_of.is_some() && heard_of != self.file.formation.heard_of && self.writing.on_disk {
+            self.change().formation.heard_of = heard_of;
+        }
         let is_settled = self.settings.expect <= 1 || now >= self.seen_since + self.settings.settle;
         if self.may_form() && is_settled && self.is_first_of_enough() {
             self.make_proposal();
@@ -99,7 +103,8 @@ impl Ledger {
                 self.compare_with(*heard);
             }
             LedgerBody::Introduce => {
-                self.receive_introduce(now, from, message.file, message.lineage);
+                let is = (message.file, message.held);
+                self.receive_introduce(now, from, is, message.lineage);
             }
             LedgerBody::Pointer { leader } => self.receive_pointer(*leader),
             LedgerBody::PreVoteAnswer { probe, granted } if message.lineage.is_none() => {

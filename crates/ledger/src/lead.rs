@@ -32,6 +32,12 @@ pub(crate) struct Lead {
     pub(crate) asking: BTreeMap<NodeId, (FileId, Moment)>,
     /// Nodes that were voters until their file was gone.
     pub(crate) returning: BTreeSet<NodeId>,
+    /// Voters that the ring has for gone, and since when.
+    pub(crate) gone: BTreeMap<NodeId, Moment>,
+    /// Places of removed voters that a spare member is to take.
+    pub(crate) vacancies: usize,
+    /// Voters of the past that were told that they are none any more.
+    pub(crate) informed: BTreeSet<Voter>,
 }
 
 /// What a leader knows of one voter.
@@ -80,6 +86,11 @@ impl Lead {
             *peer = Peer { file: Some(voter.file), ..Peer::default() };
         }
         peer
+    }
+
+    /// Whether no former voter is being told that it is none, or one that does not listen.
+    pub(crate) fn is_free_to_tell(&self, now: Moment, span: Duration) -> bool {
+        self.parting.is_none_or(|parting| !self.answers(parting, now, span))
     }
 
     /// Whether that voter answered, with this file, since `span` before `now`.

@@ -12,6 +12,7 @@ use baton_wire::ledger::{LedgerBody, Mark, Record, Voter};
 
 use crate::lead::{Lead, majority};
 use crate::ledger::Ledger;
+use crate::settings::Liveness;
 use crate::view::{LedgerOutput, NotNow};
 
 impl Ledger {
@@ -41,7 +42,11 @@ impl Ledger {
             kept_out: BTreeSet::new(),
             asking: BTreeMap::new(),
             returning: BTreeSet::new(),
+            gone: BTreeMap::new(),
+            vacancies: 0,
+            informed: BTreeSet::new(),
         });
+        self.watch_voters(now);
         self.beat(now);
     }
 
@@ -97,6 +102,7 @@ impl Ledger {
         }
         if is_parting && held == newest {
             lead.parting = None;
+            lead.informed.insert(voter);
         }
         let peer = lead.peer(voter);
         peer.held = peer.held.max(held);
@@ -164,9 +170,13 @@ impl Ledger {
         if voters.len() == 1 {
             return Err(NotNow::LastVoter);
         }
+        // A dead one is told when it comes back and asks.
+        let is_dead = self.seen.get(&node).is_some_and(|seen| seen.liveness == Liveness::Dead);
         let lead = self.lead.as_mut().ok_or(NotNow::NotLeader)?;
         if lead.is_idle(&self.file) {
-            lead.parting = (!lead.asking.contains_key(&node)).then_some(leaving);
+            // It was a voter again since it was told.
+            lead.informed.remove(&leaving);
+            lead.parting = (!is_dead && !lead.asking.contains_key(&node)).then_some(leaving);
         }
         self.write_next(now, |record| record.voters.retain(|voter| voter.node != node))
     }

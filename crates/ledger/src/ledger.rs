@@ -71,11 +71,11 @@ impl Ledger {
             rng,
             durable: file.clone(),
             heard: file.heard.clone(),
+            known: file.formation.heard_of,
             file,
             writing: Writing::new(on_disk),
             seen: BTreeMap::new(),
             seen_since: now,
-            known: None,
             committed: None,
             told: None,
             follow: None,
@@ -151,6 +151,7 @@ impl Ledger {
             self.seen_since = now;
         }
         self.seen = next;
+        self.watch_voters(now);
         let mut lineages = self.seen.values().filter_map(|seen| seen.lineage);
         if let Some(lineage) = lineages.find(|lineage| !self.file.has_refused(*lineage)) {
             self.known = Some(lineage);

@@ -14,6 +14,7 @@ mod leader;
 pub mod ledger;
 mod recall;
 mod refusal;
+mod replace;
 pub mod settings;
 mod standing;
 #[cfg(test)]

@@ -105,6 +105,7 @@ impl Ledger {
         file.voted_for = None;
         file.record = None;
         file.formation.accepted = None;
+        file.formation.heard_of = None;
     }
 
     pub(crate) fn refuse_for_good(&mut self, lineage: LineageId) -> bool {

@@ -24,6 +24,8 @@ pub struct LedgerSettings {
     pub expect: u32,
     /// Most voters; at least 1, at most `VOTERS_MAX` of the wire count.
     pub voter_limit: usize,
+    /// How long a voter must have been dead for the leader before a spare member replaces it.
+    pub replace_dead_after: Duration,
     /// The content of a lineage's first record.
     pub initial_state: StateBytes,
 }

@@ -29,6 +29,8 @@ pub(crate) struct Pending {
     /// Since when.
     since: Moment,
     next_try: Moment,
+    /// Times that somebody was asked.
+    pub(crate) tries: usize,
     /// Whether a leader was known at any time: then it may have been accepted.
     pub(crate) was_sent: bool,
 }
@@ -62,7 +64,8 @@ impl Asks {
     }
 
     pub(crate) fn begin(&mut self, now: Moment, id: CommandId, question: Question, asker: Asker) {
-        let pending = Pending { question, asker, since: now, next_try: now, was_sent: false };
+        let pending =
+            Pending { question, asker, since: now, next_try: now, tries: 0, was_sent: false };
         self.pending.insert(id, pending);
     }
 
@@ -78,6 +81,7 @@ impl Asks {
     pub(crate) fn sent(&mut self, now: Moment, id: CommandId, by_message: bool) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.was_sent = true;
+            pending.tries += 1;
             // A question that this very node answers is not repeated: its answer cannot be lost,
             // unless leadership is, which the next try after the patience of an election notices.
             let wait = if by_message { self.retry } else { self.leaderless };
@@ -121,9 +125,16 @@ impl Asks {
 
     fn patience(&self, pending: &Pending, has_leader: impl Fn(&GroupName) -> bool) -> Duration {
         match pending.question {
-            Question::Status(_) | Question::History(_) if has_leader(pending.group()) => READING,
+            Question::Status(_) | Question::History(_) | Question::Config(..)
+                if has_leader(pending.group()) =>
+            {
+                READING
+            }
             // A copy is at hand, and says that nobody leads.
-            Question::Status(_) | Question::History(_) => READING.min(self.retry * 4),
+            Question::Status(_) | Question::History(_) | Question::Config(..) => {
+                READING.min(self.retry * 4)
+            }
+            Question::Outcomes(..) => ROUND,
             Question::Command(_) if pending.was_sent || has_leader(pending.group()) => COMMAND,
             Question::Command(_) => COMMAND.min(self.leaderless),
         }
@@ -135,7 +146,10 @@ impl Pending {
     /// and again.
     fn last_moment(&self) -> Moment {
         match self.question {
-            Question::Status(_) | Question::History(_) => self.since + READING,
+            Question::Status(_) | Question::History(_) | Question::Config(..) => {
+                self.since + READING
+            }
+            Question::Outcomes(..) => self.since + ROUND,
             Question::Command(_) => self.since + COMMAND,
         }
     }
@@ -144,13 +158,19 @@ impl Pending {
     pub(crate) fn group(&self) -> &GroupName {
         match &self.question {
             Question::Command(command) => &command.group,
-            Question::Status(group) | Question::History(group) => group,
+            Question::Status(group)
+            | Question::History(group)
+            | Question::Outcomes(group, _)
+            | Question::Config(group, _) => group,
         }
     }
 }
 
 /// A reading question: after it the node's own copy is shown instead.
 const READING: Duration = Duration::from_secs(2);
+
+/// A question that goes from one node to the next until one knows: several of them are asked.
+const ROUND: Duration = Duration::from_secs(4);
 
 /// A command: after it the operator is told that it may have been accepted. A leader that reads a
 /// slow depot first needs some of it.

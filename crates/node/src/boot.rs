@@ -7,7 +7,7 @@ use baton_types::service::ServiceSettings;
 use baton_types::timing::RingTiming;
 use baton_types::{BootNonce, Digest, GroupName, NodeId, NodeName, Text};
 
-use crate::event::Manifests;
+use crate::event::{Manifests, Revisions};
 
 /// Everything that a node starts from.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub struct Boot {
     pub files: BTreeMap<String, FoundFile>,
     /// Manifests of the releases in the store.
     pub manifests: Manifests,
+    /// Configuration revisions that lie on this machine.
+    pub revisions: Revisions,
     /// Releases that lie unpacked.
     pub unpacked: BTreeSet<Digest>,
     /// Programs that ran before this start of the daemon and still run.
@@ -59,6 +61,6 @@ pub enum FoundFile {
 pub struct Adopted {
     /// Its process.
     pub pid: u32,
-    /// The release that it was started from.
+    /// The key of the target that it was started from, or the digest of its release alone.
     pub digest: Digest,
 }

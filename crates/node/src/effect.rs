@@ -45,6 +45,16 @@ pub enum Effect {
         /// What.
         release: Release,
     },
+    /// Fetch and verify a configuration revision, if it is not there yet, and look whether its files
+    /// can be written with this service's environment.
+    FetchRevision {
+        /// For which service: its trusted keys and its environment hold.
+        group: GroupName,
+        /// URL of the depot.
+        depot: String,
+        /// What.
+        digest: Digest,
+    },
     /// Unpack a fetched release, if it is not yet.
     Unpack {
         /// For which service.
@@ -65,7 +75,7 @@ pub enum Effect {
         /// Versions to look up as well, promoted or not.
         versions: Vec<Version>,
     },
-    /// Keep these releases in the store, remove all others.
+    /// Keep these releases and configuration revisions, remove all others.
     KeepReleases {
         /// The service whose need changed.
         group: GroupName,
@@ -144,8 +154,11 @@ pub enum Effect {
         /// With what.
         reply: Reply,
     },
-    /// Keep, or forget, a service that was loaded at run time.
+    /// Keep, or forget, a service that was loaded at run time; the reply to its request comes later
+    /// and is not "done" if that fails.
     Loaded {
+        /// Of [`crate::Event::Request`].
+        request: u64,
         /// Which service.
         group: GroupName,
         /// Whether it is loaded now.

@@ -1,11 +1,12 @@
 //! What can happen to a node.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use baton_supervise::{CheckResult, ExitKind, HookResult};
 use baton_types::manifest::Manifest;
 use baton_types::service::ServiceSettings;
-use baton_types::{Digest, GroupName, Release, Text};
+use baton_types::{Digest, GroupName, Release, Revision, Text};
 use baton_wire::Envelope;
 
 use crate::request::Request;
@@ -39,6 +40,15 @@ pub enum Event {
         release: Release,
         /// Its manifest once it is verified and kept.
         result: Result<Box<Manifest>, DepotFault>,
+    },
+    /// A configuration revision was fetched, or not.
+    RevisionFetched {
+        /// Of [`crate::Effect::FetchRevision`].
+        group: GroupName,
+        /// Its digest.
+        digest: Digest,
+        /// Its content once it is verified and kept.
+        result: Result<Arc<Revision>, DepotFault>,
     },
     /// An unpacking ended.
     Unpacked {
@@ -173,3 +183,6 @@ pub struct ChannelEntry {
 
 /// A release's digest with its manifest: what the shell finds in the store at start.
 pub type Manifests = std::collections::BTreeMap<Digest, Manifest>;
+
+/// A configuration revision's digest with its content: what the shell finds on disk at start.
+pub type Revisions = std::collections::BTreeMap<Digest, Arc<Revision>>;

@@ -37,6 +37,10 @@ pub(crate) enum Waiting {
     Ledger(GroupName, u64),
     /// A group's turn.
     Turn(GroupName, u64),
+    /// What the operator wants of a service on this node.
+    Desired(GroupName),
+    /// The same, with the request that is answered so once it is on disk.
+    Operator(GroupName, u64, String),
 }
 
 /// Writes under way.
@@ -52,6 +56,11 @@ impl Writes {
         self.next += 1;
         self.waiting.insert(self.next, waiting);
         self.next
+    }
+
+    /// Somebody else waits for a write that is under way.
+    pub(crate) fn hand_over(&mut self, write: u64, waiting: Waiting) {
+        self.waiting.insert(write, waiting);
     }
 
     /// Who waited for it; `None` for a number that is not under way.
@@ -72,6 +81,10 @@ pub(crate) fn turn(group: &GroupName) -> String {
 
 pub(crate) fn service(group: &GroupName) -> String {
     format!("service.{group}")
+}
+
+pub(crate) fn outcomes(group: &GroupName) -> String {
+    format!("outcomes.{group}")
 }
 
 /// A file's value: `Ok(None)` where there is none, `Err` names what was wrong.

@@ -6,6 +6,8 @@
 
 mod facts;
 mod leadership;
+mod outcomes;
+mod revisions;
 mod running;
 mod status;
 mod turns;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use baton_ledger::{
     Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, Opened, Role, Seen,
 };
+use baton_ring::MemberState;
 use baton_rollout::{
     GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings,
 };
@@ -37,6 +40,7 @@ use crate::effect::{Level, Line};
 use crate::files::{self, ServiceFile, Waiting};
 use crate::shared::Shared;
 
+pub(crate) use revisions::revision_json;
 pub(crate) use status::copy_of_nothing;
 
 /// See the module's page.
@@ -73,6 +77,10 @@ pub(crate) struct Group {
     /// Versions that the reading under way looks up.
     looked_up: Vec<Version>,
     channel_error: String,
+    /// What is being fetched, and waits for its configuration revision or its release.
+    fetches: Vec<revisions::Fetch>,
+    /// `config apply` commands that wait until this leader has the revision itself.
+    applications: Vec<Command>,
     /// Voters to remove, with the commands that ask for it.
     removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
     leading: bool,
@@ -81,6 +89,10 @@ pub(crate) struct Group {
     /// The turn whose end here was last told of.
     told_outcome: Option<TurnId>,
     file: ServiceFile,
+    /// The newest write of `file`, and whether the disk has what it says.
+    file_write: Option<u64>,
+    file_kept: bool,
+    outcomes: outcomes::Outcomes,
     /// The launch that the service was last asked to run.
     launched: Option<Launch>,
     /// The rollout that brought what runs, for `BATON_ROLLOUT`.
@@ -122,6 +134,7 @@ impl Group {
         let name = settings.name.clone();
         let opened = opened_ledger(boot, shared, &name);
         let member_file: MemberFile = found(boot, shared, &name, files::turn(&name));
+        let outcomes = outcomes::open(boot, &name);
         let file: ServiceFile = found(boot, shared, &name, files::service(&name));
         let timing = &shared.timing;
         let ledger_settings = LedgerSettings {
@@ -131,6 +144,7 @@ impl Group {
             settle: timing.probe_period * 2,
             expect: settings.expect,
             voter_limit: VOTER_LIMIT,
+            replace_dead_after: timing.replace_dead_after,
             initial_state: StateBytes::default(),
         };
         let lead_settings =
@@ -166,11 +180,16 @@ impl Group {
             reading_channel: false,
             looked_up: Vec::new(),
             channel_error: String::new(),
+            fetches: Vec::new(),
+            applications: Vec::new(),
             removals: BTreeMap::new(),
             leading: false,
             told_leader: None,
             told_outcome: None,
             file,
+            file_write: None,
+            file_kept: true,
+            outcomes,
             launched: None,
             rollout: None,
             restoring: None,
@@ -309,11 +328,11 @@ impl Group {
         for (node, _) in shared.directory.members(&self.name) {
             let Some(member) = shared.ring.member(node) else { continue };
             let liveness = match member.state {
-                baton_ring::MemberState::Alive => Liveness::Alive,
-                baton_ring::MemberState::Suspect => Liveness::Suspect,
-                baton_ring::MemberState::Restarting => Liveness::Restarting,
-                baton_ring::MemberState::Dead => Liveness::Dead,
-                baton_ring::MemberState::Left => Liveness::Left,
+                MemberState::Alive => Liveness::Alive,
+                MemberState::Suspect => Liveness::Suspect,
+                MemberState::Restarting => Liveness::Restarting,
+                MemberState::Dead => Liveness::Dead,
+                MemberState::Left => Liveness::Left,
             };
             let told = shared.directory.ledger(&self.name, node);
             seen.push(Seen {
@@ -323,6 +342,15 @@ impl Group {
                 leader: told.and_then(|fact| fact.leader),
                 heard_of_me: None,
             });
+        }
+        // The facts of one that left or was forgotten are gone, its vote is not.
+        for voter in self.ledger.view().voters {
+            let has_left = shared.forgotten.contains(&voter.node)
+                || shared.ring.member(voter.node).is_some_and(|m| m.state == MemberState::Left);
+            if has_left && seen.iter().all(|entry| entry.node != voter.node) {
+                let (node, liveness) = (voter.node, Liveness::Left);
+                seen.push(Seen { node, liveness, lineage: None, leader: None, heard_of_me: None });
+            }
         }
         // One that asked to be removed must not be let in again before it is gone.
         for node in self.removals.keys() {

@@ -17,6 +17,7 @@ mod group;
 mod limits;
 mod node;
 pub mod observe;
+mod relays;
 pub mod request;
 mod shared;
 #[cfg(test)]
@@ -24,7 +25,7 @@ mod tests;
 
 pub use boot::{Adopted, Boot, FoundFile};
 pub use effect::{Effect, Level, Line};
-pub use event::{ChannelContent, ChannelEntry, DepotFault, Event, Manifests};
+pub use event::{ChannelContent, ChannelEntry, DepotFault, Event, Manifests, Revisions};
 pub use node::Node;
 pub use observe::Observation;
 pub use request::{NodeRef, Reply, Request, Why};

@@ -22,6 +22,10 @@ pub(crate) const RESOLVE_INTERVAL: Duration = Duration::from_secs(30);
 /// From one attempt to bring the release of a service back to this machine to the next.
 pub(crate) const RESTORE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Targets of one service that are fetched at a time: one for a rollout, one for a turn, one that
+/// is brought back; older ones are asked for by nobody any more.
+pub(crate) const FETCHES_MAX: usize = 8;
+
 /// How long a goodbye may take: services that stop in order have their own timeouts.
 pub(crate) const GOODBYE_PATIENCE: Duration = Duration::from_secs(90);
 

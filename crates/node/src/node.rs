@@ -9,6 +9,7 @@ mod ring_side;
 mod tables;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use baton_ring::{Me, Ring, RingOutput, SavedRing};
 use baton_supervise::ServiceInput;
@@ -26,6 +27,8 @@ use crate::event::Event;
 use crate::files::{self, Waiting, Writes};
 use crate::group::Group;
 use crate::limits::{READY_PATIENCE, RESOLVE_INTERVAL, ROUNDS_MAX};
+use crate::relays::Relays;
+use crate::request::{Reply, Why};
 use crate::shared::{Shared, boot_bytes};
 
 use goodbye::Goodbye;
@@ -79,6 +82,7 @@ impl Node {
             boot: boot.nonce,
             version: boot.version.clone(),
         };
+        let forgotten = saved.forgotten.iter().map(|record| record.node).collect();
         let ring = Ring::new(me, boot.timing.clone(), saved, rng.random(), now.moment);
         let shared = Shared {
             me: boot.node,
@@ -87,16 +91,20 @@ impl Node {
             timing: boot.timing.clone(),
             labels: boot.labels.clone(),
             ring,
+            forgotten,
             directory: Directory::default(),
             manifests: boot.manifests.clone(),
+            revisions: boot.revisions.clone(),
             unpacked: boot.unpacked.clone(),
             keep_due: None,
             writes: Writes::default(),
             asks: Asks::new(&boot.timing),
+            relays: Relays::new(boot.timing.heartbeat),
             gatherings: Gatherings::default(),
             gathered: Vec::new(),
             inbox: VecDeque::new(),
             rng,
+            moment: now.moment,
             effects: notes,
         };
         let mut node = Self {
@@ -121,6 +129,7 @@ impl Node {
 
     /// Takes one event; what it leads to is in [`Node::take_effects`].
     pub fn handle(&mut self, now: Now, event: Event) {
+        self.shared.moment = now.moment;
         match event {
             Event::Tick => {}
             Event::Packet { from, envelope } => self.packet(now, from, envelope),
@@ -131,6 +140,14 @@ impl Node {
                     self.shared.manifests.insert(release.digest, Manifest::clone(manifest));
                 }
                 self.with(&group, |group, shared| group.fetched(now, shared, &release, result));
+            }
+            Event::RevisionFetched { group, digest, result } => {
+                if let Ok(revision) = &result {
+                    self.shared.revisions.insert(digest, Arc::clone(revision));
+                }
+                self.with(&group, |group, shared| {
+                    group.revision_fetched(now, shared, digest, &result);
+                });
             }
             Event::Unpacked { group, release, result } => {
                 if result.is_ok() {
@@ -269,6 +286,7 @@ impl Node {
             // What goes must be brought back before it runs again.
             self.shared.unpacked.retain(|digest| keep.contains(digest));
             self.shared.manifests.retain(|digest, _| keep.contains(digest));
+            self.shared.revisions.retain(|digest, _| keep.contains(digest));
             self.shared.effects.push(Effect::KeepReleases { group, keep });
         }
     }
@@ -286,7 +304,7 @@ impl Node {
 
     fn written(&mut self, now: Now, write: u64, result: Result<(), baton_types::Text>) {
         let ok = result.is_ok();
-        if let Err(cause) = result {
+        if let Err(cause) = &result {
             let text = format!("degraded: {cause}");
             self.shared.log(Line::new(Level::Error, text));
         }
@@ -297,6 +315,21 @@ impl Node {
             }
             Some(Waiting::Turn(group, token)) => {
                 self.with(&group, |group, _| group.turn_written(now, token, ok));
+            }
+            Some(Waiting::Desired(group)) => {
+                self.with(&group, |group, _| group.file_written(ok));
+            }
+            Some(Waiting::Operator(group, request, said)) => {
+                self.with(&group, |group, _| group.file_written(ok));
+                match result {
+                    Ok(()) => self.shared.reply(request, Reply::Done(said)),
+                    Err(cause) => {
+                        let text = format!(
+                            "{said}, but a restart of the daemon will not know of it: {cause}"
+                        );
+                        self.shared.refuse(request, Why::State, text);
+                    }
+                }
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use baton_types::service::ServiceSettings;
-use baton_types::{CommandAction, CommandAnswer, CommandId, GroupName, NodeId};
+use baton_types::{CommandAction, CommandAnswer, CommandId, Digest, GroupName, NodeId, RolloutId};
 
 /// One request of an operator.
 #[derive(Clone, Debug)]
@@ -21,6 +21,11 @@ pub enum Request {
     Status(GroupName),
     /// A list of `HistoryStatus`.
     History(GroupName),
+    /// What every member came to in a rollout that ended.
+    Outcomes(GroupName, RolloutId),
+    /// `RevisionContent` of a configuration revision, by the group's leader if it answers; `null`
+    /// for one that is not kept any more.
+    Config(GroupName, Digest),
     /// Names of the groups that the ring knows.
     Groups,
     /// A list of `RingMemberStatus`.

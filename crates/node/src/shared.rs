@@ -16,8 +16,9 @@ use serde::Serialize;
 use crate::asks::{Asker, Asks, Gathering, Gatherings};
 use crate::directory::Directory;
 use crate::effect::{Effect, Level, Line};
-use crate::event::Manifests;
+use crate::event::{Manifests, Revisions};
 use crate::files::{Waiting, Writes};
+use crate::relays::Relays;
 use crate::request::{Reply, Why};
 
 /// See the module's page.
@@ -28,19 +29,25 @@ pub(crate) struct Shared {
     pub(crate) timing: RingTiming,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) ring: Ring,
+    /// Members that were forgotten, as the ring saves them: it keeps only their tombstones.
+    pub(crate) forgotten: BTreeSet<NodeId>,
     pub(crate) directory: Directory,
     pub(crate) manifests: Manifests,
+    pub(crate) revisions: Revisions,
     pub(crate) unpacked: BTreeSet<Digest>,
     /// This service needs other releases than before: what nobody needs may go.
     pub(crate) keep_due: Option<GroupName>,
     pub(crate) writes: Writes,
     pub(crate) asks: Asks,
+    pub(crate) relays: Relays,
     pub(crate) gatherings: Gatherings,
     /// Gatherings whose last answer came; the node follows them up.
     pub(crate) gathered: Vec<Gathering>,
     /// Messages of this node to itself.
     pub(crate) inbox: VecDeque<Message>,
     pub(crate) rng: StdRng,
+    /// When the event under way came.
+    pub(crate) moment: Moment,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -61,6 +68,7 @@ impl Shared {
         if to == self.me {
             self.inbox.push_back(message);
         } else if let Some(addr) = self.ring.addr_of(to) {
+            self.relay(to, &message);
             self.send_to(addr, vec![message], false);
         }
     }

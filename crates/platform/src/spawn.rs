@@ -5,10 +5,11 @@
 //! signals, umask 022. It does not die with the daemon.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -167,16 +168,13 @@ pub(crate) fn spawn(plan: Plan<'_>) -> Result<Spawned, LaunchError> {
     let errors = plan.output.try_clone().map_err(start)?;
     let mut command = Command::new(&program);
     command
-        .arg0(name)
-        .args(&plan.argv[1..])
-        .env_clear()
-        .env("PATH", DEFAULT_PATH)
-        .envs(plan.env)
         .current_dir(plan.cwd)
         .stdin(Stdio::null())
         .stdout(Stdio::from(plan.output))
         .stderr(Stdio::from(errors));
-    prepare_child(&mut command, plan.user, plan.cgroup);
+    let zero = || start(io::Error::new(io::ErrorKind::InvalidInput, "a word has a zero byte"));
+    let image = Image::new(&program, plan.argv, plan.env).ok_or_else(zero)?;
+    prepare_child(&mut command, plan.user, plan.cgroup, image);
     let (tracked, child) = track(|| command.spawn().map(|child| (child.id(), child)))
         .map_err(|error| explain(error, &program, plan.user))?;
     let pid = child.id();
@@ -200,8 +198,61 @@ fn identify(pid: u32) -> io::Result<(OwnedFd, u64)> {
     Ok((handle, stat.start_time))
 }
 
+/// What the child becomes: everything that `execve` needs, made before the fork.
+///
+/// The standard library would go through `execvp`, which hands a file that the kernel does not
+/// take as a program, such as one cut short, to the shell.
+struct Image {
+    program: CString,
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+    /// What the pointers point into; strings on the heap stay where they are.
+    _owned: Vec<CString>,
+}
+
+// SAFETY: the pointers point into `_owned`, which moves with them and is never changed.
 #[allow(unsafe_code)]
-fn prepare_child(command: &mut Command, user: Option<&User>, cgroup: Option<&Cgroup>) {
+unsafe impl Send for Image {}
+// SAFETY: as above; a shared image is only read.
+#[allow(unsafe_code)]
+unsafe impl Sync for Image {}
+
+impl Image {
+    /// `None` for a word with a zero byte, which no program can be given.
+    fn new(program: &Path, argv: &[String], env: &BTreeMap<String, String>) -> Option<Self> {
+        let words = argv.iter().map(|word| CString::new(word.as_str()).ok());
+        let path = ("PATH".to_owned(), DEFAULT_PATH.to_owned());
+        let env = BTreeMap::from([path]).into_iter().chain(env.clone());
+        // Of two with one key the later one holds, as in a map.
+        let env: BTreeMap<String, String> = env.collect();
+        let pairs = env.iter().map(|(key, value)| CString::new(format!("{key}={value}")).ok());
+        let (words, pairs): (Option<Vec<_>>, Option<Vec<_>>) = (words.collect(), pairs.collect());
+        let (words, pairs) = (words?, pairs?);
+        let pointers = |strings: &[CString]| {
+            let all = strings.iter().map(|string| string.as_ptr());
+            all.chain([std::ptr::null()]).collect::<Vec<_>>()
+        };
+        let (argv, envp) = (pointers(&words), pointers(&pairs));
+        let program = CString::new(program.as_os_str().as_bytes()).ok()?;
+        Some(Self { program, argv, envp, _owned: words.into_iter().chain(pairs).collect() })
+    }
+
+    /// Becomes it, or says why not.
+    #[allow(unsafe_code)]
+    fn exec(&self) -> io::Error {
+        // SAFETY: both lists end in a null and point to strings that `_owned` keeps.
+        unsafe { libc::execve(self.program.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
+        io::Error::last_os_error()
+    }
+}
+
+#[allow(unsafe_code)]
+fn prepare_child(
+    command: &mut Command,
+    user: Option<&User>,
+    cgroup: Option<&Cgroup>,
+    image: Image,
+) {
     // Opened here, as root: the child writes to it when it may be somebody else already.
     let procs = cgroup.and_then(|cgroup| {
         File::options().write(true).open(cgroup.procs_path()).map(OwnedFd::from).ok()
@@ -234,7 +285,7 @@ fn prepare_child(command: &mut Command, user: Option<&User>, cgroup: Option<&Cgr
         unsafe {
             libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC);
         }
-        Ok(())
+        Err(image.exec())
     };
     // SAFETY: between fork and exec the closure only makes system calls on values that were made
     // before the fork: it does not allocate, lock or touch memory that another thread changes.

@@ -192,12 +192,16 @@ async fn programs_that_cannot_start_say_why() {
     let mut world = World::new();
     world.write_script("script", "#!/no/such/shell\n");
     std::fs::write(world.path("data"), "x").unwrap();
+    for (name, content) in [("half", "\u{7f}ELF"), ("empty", "")] {
+        world.write_script(name, "");
+        std::fs::write(world.path(name), content).unwrap();
+    }
     let argv = |words: &[&str]| {
         let mut request = world.request("");
         request.argv = words.iter().map(|&word| word.to_owned()).collect();
         request
     };
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 10] = [
         (&[], "the command is empty"),
         (&[""], "the command is empty"),
         (&["/no/such/program"], "there is no program /no/such/program"),
@@ -205,6 +209,10 @@ async fn programs_that_cannot_start_say_why() {
         (&["./data"], "data is not executable (mode "),
         (&["/tmp"], "/tmp is not executable: it is a folder"),
         (&["./script"], "script is missing"),
+        // No shell may make something of it.
+        (&["./half"], "half is no program for this machine"),
+        (&["./empty"], "empty is no program for this machine"),
+        (&["/bin/true", "\0"], "a word has a zero byte"),
     ];
     for (words, want) in cases {
         let (_, message) = world.refused(argv(words)).await;

@@ -96,7 +96,11 @@ fn group_lines(
         say(format!("the baseline is {baseline}"), None);
     }
     for rejected in new.rejected.iter().filter(|rejected| !old.rejected.contains(rejected)) {
-        say(format!("{} is rejected: {}", rejected.release, rejected.why), None);
+        let config = match rejected.config {
+            0 => String::new(),
+            number => format!(" config {number}"),
+        };
+        say(format!("{}{config} is rejected: {}", rejected.release, rejected.why), None);
     }
 }
 
@@ -168,10 +172,14 @@ fn turn_text(
         TurnState::Taken if rollout.from.is_none() => format!("{name} goes: starts {target}"),
         TurnState::Taken => format!("{name} goes: stops what it runs and starts {target}"),
         TurnState::Monitoring => format!("{name} is healthy on {target}, being monitored"),
-        TurnState::Passed => format!("{name} passed on {target} ({done} of {})", rollout.total),
+        TurnState::Passed => {
+            format!("{name} passed on {target} ({done} of {})", rollout.concerned())
+        }
         TurnState::Failed => {
             return Some((Level::Warning, format!("{name} failed on {target}: {}", turn.reason)));
         }
+        // Not touched, so it has no way back; in a large group that would be a page of lines.
+        TurnState::Skipped if turn.phase < rollout.phase => return None,
         TurnState::Skipped => format!("{name} is skipped: {}", turn.reason),
         TurnState::Absent => format!("{name} is absent: {}", turn.reason),
     };
@@ -200,7 +208,9 @@ fn state_text(
         }
         ended => format!(
             "the {} to {} ended {ended}, {passed} of {} passed{because}",
-            rollout.kind, rollout.to, rollout.total
+            rollout.kind,
+            rollout.to,
+            rollout.concerned()
         ),
     }
 }
@@ -231,6 +241,7 @@ const ORDER_SHOWN: usize = 12;
 mod tests {
     use super::*;
     use crate::world::World;
+    use baton_types::CommandAction;
 
     fn texts(world: &World) -> Vec<&str> {
         world.checks.narrated.iter().map(|line| line.text.as_str()).collect()
@@ -272,5 +283,20 @@ mod tests {
             warned[1].text,
             "the update to redis/2 is paused: n2 failed: verify said no: cluster_state fail"
         );
+    }
+
+    #[test]
+    fn a_way_back_is_counted_by_those_that_were_moved() {
+        let mut world = World::new(3);
+        world.host("n2").behave(2, |behavior| behavior.verifies = false);
+        world.promote(2);
+        world.settle();
+        world.command(CommandAction::Rollback { to: None });
+        assert_eq!(world.settle(), RolloutState::RolledBack);
+        let told = texts(&world);
+        let end = "the update to redis/2 ended rolled_back, 1 of 1 passed: rollback typed at n3";
+        assert!(told.contains(&end), "{told:?}");
+        assert!(told.iter().all(|line| !line.contains("skipped")), "{told:?}");
+        assert_eq!(world.state.history.last().map(|line| (line.passed, line.total)), Some((1, 1)));
     }
 }

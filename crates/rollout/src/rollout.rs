@@ -169,6 +169,14 @@ pub enum RolloutState {
 }
 
 impl Rollout {
+    /// How many members it is about: those of its start; on the way back those that were moved.
+    pub fn concerned(&self) -> usize {
+        match self.phase >= 2 && self.kind != RolloutKind::Rollback {
+            true => self.turns.iter().filter(|turn| turn.phase >= 2).count(),
+            false => self.total as usize,
+        }
+    }
+
     /// The policy of the phase under way.
     pub fn policy(&self) -> &Policy {
         if self.phase >= 2 { &self.plan.rollback } else { &self.plan.update }

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use baton_types::limits::{BASELINES_MAX, COMMANDS_REMEMBERED, HISTORY_MAX, REJECTED_MAX};
+use baton_types::limits::{
+    BASELINES_MAX, COMMANDS_REMEMBERED, HISTORY_MAX, REJECTED_MAX, REVISIONS_MAX,
+};
 use baton_types::{
-    CommandAnswer, CommandId, Digest, NodeId, NodeName, ReleaseId, RolloutId, Target, Text,
-    WallTime,
+    CommandAnswer, CommandId, ConfigRevision, Digest, NodeId, NodeName, ReleaseId, RolloutId,
+    Target, Text, WallTime,
 };
 use baton_wire::codec::{self, CodecError};
 use serde::{Deserialize, Serialize};
@@ -50,6 +52,21 @@ pub struct GroupState {
     pub commands: Vec<(CommandId, CommandAnswer)>,
     /// Number of the newest configuration revision.
     pub config_revision: u32,
+    /// The configuration revisions applied last, in the order of their numbers.
+    pub revisions: Vec<KnownRevision>,
+    /// What a group without any release has been given: its first release starts with it.
+    pub first_config: ConfigRevision,
+}
+
+/// A configuration revision that was applied: its number, and who applied it first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownRevision {
+    /// Which.
+    pub revision: ConfigRevision,
+    /// The node at which it was typed.
+    pub by: NodeName,
+    /// When, for people.
+    pub at: WallTime,
 }
 
 /// The promotion acted on last. Promotion numbers of different depots are not compared.
@@ -73,10 +90,12 @@ pub struct Pause {
 /// A target that was left as bad.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
-    /// Which release.
+    /// Which: the key of release and configuration revision together.
     pub digest: Digest,
-    /// What people call it.
+    /// What people call its release.
     pub release: ReleaseId,
+    /// Number of its configuration revision; 0 = none.
+    pub config: u32,
     /// Why.
     pub why: Text,
     /// By which rollout.
@@ -136,6 +155,39 @@ impl GroupState {
         self.rollout.as_deref().or(self.last.as_deref())
     }
 
+    /// What the group is being brought to or has: a new release keeps its configuration revision,
+    /// a new revision its release. What a failure has paused, or what is being left, is not carried
+    /// on: then it is the baseline.
+    pub fn intended(&self) -> Option<&Target> {
+        if let Some(next) = self.next.as_deref().filter(|next| next.kind != RolloutKind::CatchUp) {
+            return Some(&next.to);
+        }
+        let going_on = |rollout: &&Rollout| {
+            let doubtful = rollout.paused_by_fault && rollout.from.is_some();
+            rollout.kind != RolloutKind::CatchUp && rollout.ending.is_none() && !doubtful
+        };
+        let under_way = self.rollout.as_deref().filter(going_on).map(Rollout::target);
+        under_way.or_else(|| self.baseline())
+    }
+
+    /// The configuration revision that a new release comes with.
+    pub fn config_in_force(&self) -> ConfigRevision {
+        self.intended().map_or(self.first_config, |target| target.config)
+    }
+
+    /// The revision with this digest, as the ledger numbers it; a new one gets the next number.
+    pub(crate) fn number(&mut self, digest: Digest, by: &NodeName, at: WallTime) -> ConfigRevision {
+        let known = self.revisions.iter().find(|known| known.revision.digest == Some(digest));
+        if let Some(known) = known {
+            return known.revision;
+        }
+        self.config_revision = self.config_revision.saturating_add(1);
+        let revision = ConfigRevision { number: self.config_revision, digest: Some(digest) };
+        self.revisions.push(KnownRevision { revision, by: by.clone(), at });
+        keep_last(&mut self.revisions, REVISIONS_MAX);
+        revision
+    }
+
     /// The first answer to a command, if it was given before.
     pub fn answer_to(&self, id: CommandId) -> Option<&CommandAnswer> {
         self.commands.iter().find(|(known, _)| *known == id).map(|(_, answer)| answer)
@@ -149,15 +201,16 @@ impl GroupState {
 
     /// Why `target` starts nothing by itself, if so.
     pub fn rejection(&self, target: &Target) -> Option<&Rejected> {
-        self.rejected.iter().find(|rejected| rejected.digest == target.release.digest)
+        self.rejected.iter().find(|rejected| rejected.digest == target.key())
     }
 
     /// `target` starts nothing by itself any more.
     pub fn reject(&mut self, target: &Target, why: &str, rollout: RolloutId) {
         self.allow(target);
         self.rejected.push(Rejected {
-            digest: target.release.digest,
+            digest: target.key(),
             release: target.release.id.clone(),
+            config: target.config.number,
             why: Text::new(why),
             rollout,
         });
@@ -166,7 +219,7 @@ impl GroupState {
 
     /// `target` may start again.
     pub fn allow(&mut self, target: &Target) {
-        self.rejected.retain(|rejected| rejected.digest != target.release.digest);
+        self.rejected.retain(|rejected| rejected.digest != target.key());
     }
 
     /// Makes `target` the baseline by the rule: a rollout ended with it.

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use baton_types::status::{
-    GroupStatus, HistoryStatus, MemberStatus, PendingStatus, RolloutStatus, TargetStatus,
+    GroupStatus, HistoryStatus, MemberStatus, PendingStatus, RevisionStatus, RolloutStatus,
+    TargetStatus,
 };
-use baton_types::{NodeId, Now, Target};
+use baton_types::{ConfigRevision, NodeId, Now, Target};
 
 use crate::lead::Lead;
 use crate::rollout::{Rollout, Turn, TurnState};
-use crate::state::GroupState;
+use crate::state::{GroupState, KnownRevision};
 use crate::view::View;
 
 /// What the ledger adds to a status.
@@ -60,6 +61,9 @@ pub fn status(
         differing_files: differing_files(ledger, view),
         cordoned: state.cordons.iter().map(|node| view.name(*node)).collect(),
         channel_error: lead.channel_error().to_owned(),
+        depot: view.settings.depot.clone(),
+        config: in_force(state),
+        revisions: state.revisions.iter().map(known_revision).collect(),
     }
 }
 
@@ -107,7 +111,7 @@ fn rollout_status(
         updated_at: rollout.updated_at.to_string(),
         failures: rollout.failures(),
         max_failures: rollout.policy().max_failures.to_string(),
-        total: rollout.total as usize,
+        total: rollout.concerned(),
         passed: rollout.count(TurnState::Passed),
         waiting_for,
         members: rollout
@@ -160,6 +164,7 @@ fn member_status(state: &GroupState, view: &View, node: NodeId) -> MemberStatus 
     };
     if let Some(member) = view.members.get(&node) {
         shown.release = member.running.as_ref().map(|t| t.release.to_string()).unwrap_or_default();
+        shown.config = member.running.as_ref().map_or(0, |target| target.config.number);
         shown.health = member.health.to_string();
         shown.health_text = member.health_text.to_string();
         shown.ring = member.liveness.word().to_owned();
@@ -187,11 +192,37 @@ fn pending(lead: &Lead, state: &GroupState, view: &View) -> Option<PendingStatus
     Some(PendingStatus { release, reason })
 }
 
+/// The revision that the members have: not the one that a rollout under way brings.
+fn in_force(state: &GroupState) -> Option<RevisionStatus> {
+    let config = state.baseline().map_or(state.first_config, |baseline| baseline.config);
+    let digest = config.digest?;
+    let known = state.revisions.iter().find(|known| known.revision == config).map(known_revision);
+    Some(known.unwrap_or_else(|| RevisionStatus {
+        number: config.number,
+        digest: digest.to_string(),
+        ..RevisionStatus::default()
+    }))
+}
+
+fn known_revision(known: &KnownRevision) -> RevisionStatus {
+    RevisionStatus {
+        number: known.revision.number,
+        digest: digest_text(&known.revision),
+        by: known.by.to_string(),
+        at: known.at.to_string(),
+    }
+}
+
+fn digest_text(config: &ConfigRevision) -> String {
+    config.digest.map(|digest| digest.to_string()).unwrap_or_default()
+}
+
 fn target_status(target: &Target) -> TargetStatus {
     TargetStatus {
         release: target.release.to_string(),
         config: target.config.number,
         digest: target.release.digest.to_string(),
+        config_digest: digest_text(&target.config),
     }
 }
 

@@ -27,6 +27,9 @@ pub struct MemberView {
     pub liveness: Liveness,
     /// After thresholds.
     pub health: Health,
+    /// It is not known to be healthy, but may well serve: its daemon has taken the program over and
+    /// not checked it yet, or nothing was heard of it since the leader's node started.
+    pub may_serve: bool,
     /// The last health output, or why the program is down.
     pub health_text: Text,
     /// What it runs, or ran last; `None` = it never ran a release of this group.
@@ -84,6 +87,11 @@ impl MemberView {
     /// Whether it serves: the measure of the budget.
     pub fn is_healthy(&self) -> bool {
         self.liveness == Liveness::Alive && self.health.is_healthy() && !self.stopped_by_operator
+    }
+
+    /// Whether a turn may take away something: not from one that is known to be ill.
+    pub fn can_lose(&self) -> bool {
+        self.ever_ran() && (self.is_healthy() || self.may_serve)
     }
 
     /// Whether it ever ran a release of this group.
@@ -152,6 +160,7 @@ pub(crate) mod tests {
             phase: Text::default(),
             order: 0,
             zone: None,
+            may_serve: false,
             in_turn_elsewhere: false,
             file_digest: 0,
         }

@@ -1,10 +1,11 @@
 //! The virtual depot: releases with their behaviour, one channel, and who cannot reach it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use baton_node::{ChannelContent, ChannelEntry, DepotFault};
 use baton_types::manifest::Manifest;
-use baton_types::{Digest, Release, ReleaseId, Text, Version};
+use baton_types::{Digest, Release, ReleaseId, Revision, Text, Version};
 
 use crate::program::Behaviour;
 
@@ -100,6 +101,17 @@ impl Depot {
     /// The head of the channel.
     pub fn head(&self) -> Option<&Release> {
         self.channel.last().map(|entry| &entry.release)
+    }
+
+    /// A configuration revision, as `host` fetches it: any digest stands for one.
+    pub(crate) fn fetch_revision(
+        &self,
+        host: usize,
+        digest: Digest,
+    ) -> Result<Arc<Revision>, DepotFault> {
+        self.reach(host)?;
+        let env = [("REVISION".to_owned(), digest.to_string())].into();
+        Ok(Arc::new(Revision { env, ..Revision::default() }))
     }
 
     fn reach(&self, host: usize) -> Result<(), DepotFault> {

@@ -21,6 +21,7 @@ use crate::world::{What, World};
 /// Work of the shell whose result depends on the world at its end.
 pub(crate) enum Job {
     Fetch { group: GroupName, release: Release },
+    FetchRevision { group: GroupName, digest: Digest },
     Unpack { group: GroupName, release: Release },
     ReadChannel { group: GroupName },
     Launch { group: GroupName, run: u64, launch: Arc<Launch> },
@@ -40,6 +41,9 @@ impl World {
             }
             Effect::Fetch { group, release, .. } => {
                 self.job(host, (20, 400), Job::Fetch { group, release });
+            }
+            Effect::FetchRevision { group, digest, .. } => {
+                self.job(host, (5, 100), Job::FetchRevision { group, digest });
             }
             Effect::Unpack { group, release } => {
                 self.job(host, (10, 200), Job::Unpack { group, release });
@@ -198,6 +202,16 @@ impl World {
                 }
                 let result = result.map(Box::new);
                 self.handle(host, Event::Fetched { group, release, result });
+            }
+            Job::FetchRevision { group, digest } => {
+                let result = match self.hosts[host].revisions.get(&digest) {
+                    Some(kept) => Ok(Arc::clone(kept)),
+                    None => self.depot.fetch_revision(host, digest),
+                };
+                if let Ok(revision) = &result {
+                    self.hosts[host].revisions.insert(digest, Arc::clone(revision));
+                }
+                self.handle(host, Event::RevisionFetched { group, digest, result });
             }
             Job::Unpack { group, release } => {
                 let result: Result<(), DepotFault> =

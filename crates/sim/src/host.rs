@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use baton_node::{Adopted, Boot, Manifests, Node};
+use baton_node::{Adopted, Boot, Manifests, Node, Revisions};
 use baton_types::{BootNonce, Digest, Moment, NodeId, NodeName, Now, Text, WallTime};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
@@ -36,6 +36,7 @@ pub(crate) struct Host {
     pub(crate) suspended: (u64, u64),
     pub(crate) disk: Disk,
     pub(crate) manifests: Manifests,
+    pub(crate) revisions: Revisions,
     pub(crate) unpacked: BTreeSet<Digest>,
     pub(crate) process: Option<Process>,
     /// Since when no program of the service is well, while none runs.
@@ -71,6 +72,7 @@ impl Host {
             suspended: (0, 0),
             disk: Disk::default(),
             manifests: Manifests::new(),
+            revisions: Revisions::new(),
             unpacked: BTreeSet::new(),
             process: None,
             unwell_since: 0,
@@ -157,6 +159,7 @@ impl Host {
             services: vec![setup.service()],
             files: self.disk.found(),
             manifests: self.manifests.clone(),
+            revisions: self.revisions.clone(),
             unpacked: self.unpacked.clone(),
             adopted: adopted.into_iter().collect(),
             seed: rng.random(),

@@ -45,6 +45,8 @@ fn words(message: &Message) -> Option<String> {
             };
             Some(format!("ledger in term {term}: {body}"))
         }
+        Message::Relayed(relayed) => words(&relayed.message)
+            .map(|inner| format!("for {:?} from {:?}: {inner}", relayed.to, relayed.from)),
         Message::Turn(_, message) => Some(turn_words(message)),
         Message::Ask(ask) => {
             let question = format!("{:?}", ask.question);

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use baton_types::revision::{Piece, Revision, pieces};
 use baton_types::{GroupName, NodeName};
 
 use crate::launch::Launch;
-use crate::limits::EXPANDED_MAX_BYTES;
+use crate::limits::{EXPANDED_MAX_BYTES, RENDERED_MAX_BYTES};
 
 /// The places that a service has on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Surroundings {
     pub state_dir: String,
     /// The JSON file of the group's members.
     pub census: String,
+    /// The folder of the configuration revision's files, absolute; empty without a revision.
+    pub config_dir: String,
     /// The sd_notify socket; only the program itself gets one.
     pub notify_socket: Option<String>,
 }
@@ -69,13 +72,15 @@ pub enum ExpandError {
 }
 
 /// The whole environment of `launch`, nothing inherited. The service's `env` may set everything
-/// (`PATH` and `HOME` too) except the names that Baton itself gives.
+/// (`PATH` and `HOME` too) except the names that Baton itself gives, and the configuration revision
+/// goes over it.
 pub fn environment(launch: &Launch, place: &Surroundings) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([
         ("PATH".to_owned(), PATH_DEFAULT.to_owned()),
         ("HOME".to_owned(), place.state_dir.clone()),
     ]);
     env.extend(launch.env.clone());
+    env.extend(launch.revision.iter().flat_map(|revision| revision.env.clone()));
     let rollout = launch.rollout.map(|id| id.to_string()).unwrap_or_default();
     let own = [
         ("BATON_NODE", place.node.to_string()),
@@ -85,6 +90,7 @@ pub fn environment(launch: &Launch, place: &Surroundings) -> BTreeMap<String, St
         ("BATON_RELEASE_DIR", place.release_dir.clone()),
         ("BATON_STATE_DIR", place.state_dir.clone()),
         ("BATON_CENSUS", place.census.clone()),
+        ("BATON_CONFIG_DIR", place.config_dir.clone()),
     ];
     env.extend(own.map(|(name, value)| (name.to_owned(), value)));
     // A socket in `env` would be somebody else's.
@@ -137,6 +143,53 @@ pub fn expand(text: &str, env: &BTreeMap<String, String>) -> Result<String, Expa
     Ok(expanded)
 }
 
+/// Replaces every `${NAME}` in a file of a configuration revision; `$$` becomes `$`.
+///
+/// # Errors
+///
+/// A sentence that names the file and its line: a name that is not set, or a result that is larger
+/// than [`RENDERED_MAX_BYTES`].
+pub fn render(name: &str, text: &str, env: &BTreeMap<String, String>) -> Result<String, String> {
+    let mut rendered = String::new();
+    for piece in pieces(text) {
+        let piece = match piece.map_err(|fault| format!("{name}: {fault}"))? {
+            Piece::Plain(text) => text,
+            Piece::Name(unknown, line) => env.get(unknown).ok_or_else(|| {
+                let unknown: String = unknown.chars().take(SHOWN_MAX_CHARS).collect();
+                format!(
+                    "{name}, line {line}, names ${{{unknown}}}, which is not set: set it in the \
+                     revision's [env] or in the service's env"
+                )
+            })?,
+        };
+        if rendered.len() + piece.len() > RENDERED_MAX_BYTES {
+            return Err(format!(
+                "{name} becomes larger than {RENDERED_MAX_BYTES} bytes, the most that are allowed"
+            ));
+        }
+        rendered.push_str(piece);
+    }
+    Ok(rendered)
+}
+
+/// Whether every file of `revision` can be written for a service with this local environment: each
+/// name is set, whatever its value will be. Asked before anything is stopped.
+///
+/// # Errors
+///
+/// The first fault, as [`render`] says it.
+pub fn check_names(
+    revision: &Revision,
+    service_env: &BTreeMap<String, String>,
+) -> Result<(), String> {
+    let given = OWN_NAMES.iter().map(|name| ((*name).to_owned(), String::new()));
+    let mut env: BTreeMap<String, String> = given.collect();
+    env.extend(service_env.clone());
+    env.extend(revision.env.clone());
+    env.remove(NOTIFY_SOCKET);
+    revision.files.iter().try_for_each(|(name, file)| render(name, &file.content, &env).map(drop))
+}
+
 /// Completes a command: every word expanded, the first one made absolute below `release_dir`.
 ///
 /// # Errors
@@ -160,6 +213,21 @@ pub fn argv(
     }
     Ok(words)
 }
+
+/// Names that are set for every program, whatever its files say. `NOTIFY_SOCKET` is not among
+/// them: hooks and checks have none.
+const OWN_NAMES: [&str; 10] = [
+    "PATH",
+    "HOME",
+    "BATON_NODE",
+    "BATON_GROUP",
+    "BATON_RELEASE",
+    "BATON_ROLLOUT",
+    "BATON_RELEASE_DIR",
+    "BATON_STATE_DIR",
+    "BATON_CENSUS",
+    "BATON_CONFIG_DIR",
+];
 
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
@@ -219,6 +287,37 @@ mod tests {
             assert_eq!(expand(text, &env).map_err(|error| error.to_string()), Err(want), "{text}");
         }
         assert_eq!(expand("${LONG}", &env).map(|text| text.len()), Ok(EXPANDED_MAX_BYTES));
+    }
+
+    #[test]
+    fn a_file_of_a_revision_is_rendered_or_says_which_line_cannot_be() {
+        let env = env(&[("PORT", "6379"), ("NESTED", "${PORT}")]);
+        for (text, want) in [
+            ("port ${PORT}\n$host $$ $${PORT} 5$\n", "port 6379\n$host $ ${PORT} 5$\n"),
+            ("${NESTED}", "${PORT}"),
+            ("", ""),
+        ] {
+            assert_eq!(render("a.conf", text, &env).as_deref(), Ok(want), "{text}");
+        }
+        let why = render("a.conf", "x\n\ny ${NOPE}", &env).expect_err("not set");
+        assert!(why.starts_with("a.conf, line 3, names ${NOPE}, which is not set"), "{why}");
+        let many = "${PORT}".repeat(RENDERED_MAX_BYTES / 4 + 1);
+        assert!(render("a", &many, &env).expect_err("too large").contains("becomes larger than"));
+    }
+
+    #[test]
+    fn names_are_looked_for_in_everything_that_a_program_is_given() {
+        let revision = |content: &str| {
+            let file = baton_types::RevisionFile { content: content.to_owned(), mode: 0o640 };
+            let files = BTreeMap::from([("a.conf".to_owned(), file)]);
+            Revision { env: env(&[("MINE", "1")]), files }
+        };
+        let service = env(&[("PORT", "6379")]);
+        let all = "${MINE} ${PORT} ${HOME} ${BATON_NODE} ${BATON_CONFIG_DIR}";
+        assert_eq!(check_names(&revision(all), &service), Ok(()));
+        for unknown in ["${NOPE}", "${NOTIFY_SOCKET}"] {
+            assert!(check_names(&revision(unknown), &service).is_err(), "{unknown}");
+        }
     }
 
     #[test]

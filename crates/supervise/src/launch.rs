@@ -1,10 +1,11 @@
 //! What a service is asked to run, and how patiently.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_types::manifest::{HealthTiming, Manifest};
-use baton_types::{RolloutId, Target};
+use baton_types::{Revision, RolloutId, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -22,8 +23,11 @@ pub struct Launch {
     /// Without a health check and without a word over sd_notify the program counts as healthy
     /// when it has run for this long: the policy's `monitor`.
     pub assume_healthy_after: Duration,
-    /// The service's local environment, as it was when this launch was made.
+    /// The service's local environment, as it was when this launch was made; without the
+    /// revision's, which goes over it.
     pub env: BTreeMap<String, String>,
+    /// The configuration revision of the target, if it has one.
+    pub revision: Option<Arc<Revision>>,
     /// User of the program, its hooks and its checks; `None`: that of the daemon.
     pub run_as: Option<String>,
     /// The rollout that brought it, for `BATON_ROLLOUT`.
@@ -39,6 +43,7 @@ impl Launch {
             manifest,
             assume_healthy_after: Duration::from_secs(30),
             env: BTreeMap::new(),
+            revision: None,
             run_as: None,
             rollout: None,
         }

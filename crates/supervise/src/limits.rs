@@ -41,5 +41,8 @@ pub const TEXT_ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// An adopted program of unknown exit status that ends within this had ended before it was adopted.
 pub const ADOPTED_RECENTLY: Duration = Duration::from_secs(1);
 
+/// Largest file of a configuration revision after expansion: four times what a revision may hold.
+pub const RENDERED_MAX_BYTES: usize = 1024 * 1024;
+
 /// Longest word of a command after expansion: the kernel's MAX_ARG_STRLEN, above which exec fails.
 pub const EXPANDED_MAX_BYTES: usize = 128 * 1024 - 1;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{CommandId, NodeId, RolloutId};
 use crate::names::{GroupName, NodeName};
-use crate::target::Version;
+use crate::target::{Digest, Version};
 use crate::text::Text;
 
 /// One command. Its id is made by the node that took it; a repeat under the same id is answered
@@ -64,6 +64,11 @@ pub enum CommandAction {
     RemoveVoter {
         /// Which node.
         node: NodeId,
+    },
+    /// Roll this configuration revision out; it lies signed in the group's depot.
+    ApplyConfig {
+        /// SHA-256 of the revision.
+        digest: Digest,
     },
 }
 

@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod member;
 pub mod names;
 pub mod policy;
+pub mod revision;
 pub mod service;
 pub mod status;
 pub mod target;
@@ -29,6 +30,7 @@ pub use ids::{
 };
 pub use names::{GroupName, Name, NodeName};
 pub use policy::{Limit, Policy};
+pub use revision::{Revision, RevisionFile};
 pub use target::{ConfigRevision, Digest, Release, ReleaseId, Target, Version};
 pub use text::Text;
 pub use time::{Moment, Now, WallTime};

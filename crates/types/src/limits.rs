@@ -45,6 +45,23 @@ pub const REJECTED_MAX: usize = 32;
 /// Completed targets that can be named by `rollback --to`.
 pub const BASELINES_MAX: usize = 16;
 
+/// Configuration revisions whose numbers the ledger remembers; the oldest gives way.
+pub const REVISIONS_MAX: usize = 32;
+
+/// Names, values and contents of one configuration revision together. It is read whole, kept in
+/// memory by every member and written at each start; larger things belong into a release.
+pub const REVISION_MAX_BYTES: usize = 256 * 1024;
+
+/// Files of one configuration revision.
+pub const REVISION_FILES_MAX: usize = 64;
+
+/// Variables of one configuration revision, as many as a service file may set.
+pub const REVISION_ENV_MAX: usize = 256;
+
+/// Longest name of a file or variable in a configuration revision: with the folder before it, it
+/// stays far below the kernel's longest path.
+pub const REVISION_NAME_MAX_BYTES: usize = 128;
+
 /// Voters of a group by default: survives three losses, and a commit waits for the fastest four.
 pub const VOTER_LIMIT: usize = 7;
 

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::revision::Revision;
+
 /// `baton rollout status G --json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -39,6 +41,38 @@ pub struct GroupStatus {
     pub cordoned: Vec<String>,
     /// Why the channel could not be read, if so.
     pub channel_error: String,
+    /// Where the leader reads releases and configuration revisions.
+    pub depot: String,
+    /// The configuration revision in force: that of the baseline, or of the first release to come.
+    pub config: Option<RevisionStatus>,
+    /// The configuration revisions that the ledger remembers, oldest first.
+    pub revisions: Vec<RevisionStatus>,
+}
+
+/// A configuration revision, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RevisionStatus {
+    /// Counted from 1 within the group.
+    pub number: u32,
+    /// SHA-256.
+    pub digest: String,
+    /// The node at which it was applied first; empty if the ledger has forgotten.
+    pub by: String,
+    /// RFC 3339, UTC.
+    pub at: String,
+}
+
+/// `baton config show G`: one revision with its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RevisionContent {
+    /// `service.group`.
+    pub group: String,
+    /// SHA-256.
+    pub digest: String,
+    /// What it sets and brings, names not expanded.
+    pub content: Revision,
 }
 
 /// A target, for people.
@@ -51,6 +85,8 @@ pub struct TargetStatus {
     pub config: u32,
     /// SHA-256 of the release.
     pub digest: String,
+    /// SHA-256 of the configuration revision; empty without one.
+    pub config_digest: String,
 }
 
 /// A target that does not start by itself.
@@ -87,7 +123,7 @@ pub struct RolloutStatus {
     pub failures: usize,
     /// The threshold as configured.
     pub max_failures: String,
-    /// Members at the start.
+    /// Members at the start; on the way back those that were moved.
     pub total: usize,
     /// Members that passed in the current phase.
     pub passed: usize,
@@ -112,6 +148,8 @@ pub struct MemberStatus {
     pub phase: u8,
     /// What it runs.
     pub release: String,
+    /// Number of the configuration revision that it runs with; 0 = none.
+    pub config: u32,
     /// ok, warning, critical or unknown.
     pub health: String,
     /// The last health output or why the program is down.
@@ -180,6 +218,32 @@ pub struct ServiceStatus {
     pub phase: String,
     /// A local edit of the service file waits for the next turn or `service restart`.
     pub pending_edit: bool,
+}
+
+/// `baton rollout history G ROLLOUT --json`: every member's part in a rollout that ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomesStatus {
+    /// The rollout's id.
+    pub id: String,
+    /// In the rollout's order.
+    pub members: Vec<MemberOutcome>,
+}
+
+/// What one member came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberOutcome {
+    /// The node's name.
+    pub name: String,
+    /// The node's id.
+    pub node: String,
+    /// passed, failed, skipped, absent or, where the rollout ended before, waiting.
+    pub turn: String,
+    /// 1, or 2 in a rollback.
+    pub phase: u8,
+    /// How often it was offered.
+    pub attempts: u32,
+    /// Why it failed, was skipped or is absent.
+    pub reason: String,
 }
 
 /// `baton rollout history G --json`, one entry.

@@ -220,6 +220,23 @@ impl Target {
         Self { release, config: ConfigRevision::default() }
     }
 
+    /// One digest for release and revision together, so that messages and rejections that name a
+    /// target by it tell apart what differs in one of the two. Without a revision it is the
+    /// release's own.
+    pub fn key(&self) -> Digest {
+        // Digests of what is signed: nobody can choose two pairs that fall together.
+        let mut key = self.release.digest.0;
+        if let Some(Digest(config)) = self.config.digest {
+            key.iter_mut().zip(config).for_each(|(byte, other)| *byte ^= other);
+        }
+        Digest(key)
+    }
+
+    /// The digests of what a member needs for it: the release's, and the revision's if there is one.
+    pub fn digests(&self) -> impl Iterator<Item = Digest> {
+        std::iter::once(self.release.digest).chain(self.config.digest)
+    }
+
     /// Whether both bring a member to the same state: equal digests, whatever they are called.
     pub fn same_as(&self, other: &Self) -> bool {
         self.release.digest == other.release.digest && self.config.digest == other.config.digest
@@ -256,5 +273,10 @@ mod tests {
         };
         assert!(target("1", 1).same_as(&target("2", 1)));
         assert!(!target("1", 1).same_as(&target("1", 2)));
+        let mut with = target("1", 1);
+        assert_eq!(with.key(), with.release.digest);
+        with.config = ConfigRevision { number: 1, digest: Some(Digest([4; 32])) };
+        assert!(!with.same_as(&target("1", 1)));
+        assert_eq!(with.key(), Digest([5; 32]));
     }
 }

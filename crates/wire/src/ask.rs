@@ -1,6 +1,6 @@
 //! Commands and questions that one node passes on to a group's leader, and the answers.
 
-use baton_types::{Command, CommandAnswer, CommandId, GroupName};
+use baton_types::{Command, CommandAnswer, CommandId, Digest, GroupName, RolloutId};
 use serde::{Deserialize, Serialize};
 
 /// Something for a group's leader.
@@ -21,6 +21,12 @@ pub enum Question {
     Status(GroupName),
     /// Which rollouts ended? Answered with a list of `HistoryStatus` as JSON.
     History(GroupName),
+    /// What did every member come to in this rollout? Answered with `OutcomesStatus` as JSON, by
+    /// whoever keeps it, leader or not.
+    Outcomes(GroupName, RolloutId),
+    /// What does this configuration revision hold? Answered with `RevisionContent` as JSON, or
+    /// `null` for one that the leader does not keep.
+    Config(GroupName, Digest),
 }
 
 /// What came of an [`Ask`].

@@ -50,4 +50,17 @@ pub enum Message {
     Ask(Ask),
     /// What came of it.
     Answer(Answer),
+    /// A message of another node, for a third one that its author cannot reach.
+    Relayed(Relayed),
+}
+
+/// A message on its way through somebody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relayed {
+    /// Its author.
+    pub from: NodeId,
+    /// Whom it is for.
+    pub to: NodeId,
+    /// Neither of the ring nor relayed itself.
+    pub message: Box<Message>,
 }

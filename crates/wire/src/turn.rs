@@ -106,7 +106,7 @@ pub enum TurnMessage {
     PrepareReport {
         /// For which rollout.
         rollout: RolloutId,
-        /// Of which release.
+        /// Of which target: its [`Target::key`].
         digest: Digest,
         /// How far.
         prepared: Prepared,

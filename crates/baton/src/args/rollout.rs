@@ -59,24 +59,27 @@ pub(crate) enum RolloutCommand {
     Retry(Typed),
     /// Let the next wave go
     Approve(Typed),
-    /// Restart every member on what it runs, one at a time
+    /// Restart every member on what it runs, one at a time (not in this version: refused)
     Restart {
         #[command(flatten)]
         typed: Typed,
         #[command(flatten)]
         wait: Wait,
     },
-    /// Reboot the machine of every member, one at a time
+    /// Reboot the machine of every member, one at a time (not in this version: refused)
     Reboot {
         #[command(flatten)]
         typed: Typed,
         #[command(flatten)]
         wait: Wait,
     },
-    /// List the rollouts that ended
+    /// List the rollouts that ended, or what every member came to in one of them
     History {
         /// SERVICE.GROUP, for example redis.default
         group: GroupName,
+        /// The id of one rollout, or enough of its first digits
+        #[arg(value_name = "ROLLOUT")]
+        rollout: Option<String>,
         #[command(flatten)]
         json: Json,
     },

@@ -146,9 +146,10 @@ fn step(member: &MemberStatus, rollout: &RolloutStatus, passed: usize) -> Option
             None => format!("may go: starts {to}"),
         },
         "monitoring" => format!("is healthy on {to}; now it is watched for 2s"),
-        "passed" if back => format!("passed on {to}"),
         "passed" => format!("passed on {to} ({passed} of {})", rollout.total),
         "failed" => reason("FAILED"),
+        // What was not touched has no way back.
+        "skipped" if !back && rollout.state.starts_with("roll") => return None,
         "skipped" => reason("skipped"),
         "absent" => reason("absent"),
         _ => return None,

@@ -31,10 +31,11 @@ pub(crate) fn events(old: Option<&GroupStatus>, new: &GroupStatus) -> Vec<String
     if let Some(rollout) = &new.rollout {
         rollout_events(old.rollout.as_ref(), rollout, &mut events);
     }
-    let before = members(old);
-    for member in members(new) {
+    let (before, after) = (members(old), members(new));
+    let phase = after.iter().map(|member| member.phase).max().unwrap_or(1);
+    for member in after {
         match before.iter().find(|known| known.node == member.node) {
-            Some(known) => member_events(known, &member, &mut events),
+            Some(known) => member_events(known, &member, phase, &mut events),
             None => events.push(format!("{} is a new member", member.name)),
         }
     }
@@ -110,9 +111,11 @@ fn waiting_event(old: Option<&RolloutStatus>, new: &RolloutStatus, events: &mut 
     }
 }
 
-fn member_events(old: &MemberStatus, new: &MemberStatus, events: &mut Vec<String>) {
+fn member_events(old: &MemberStatus, new: &MemberStatus, phase: u8, events: &mut Vec<String>) {
     let name = &new.name;
-    if old.turn != new.turn {
+    // It was not touched, so it has no way back; in a large group that would be a page of lines.
+    let untouched = new.turn == "skipped" && new.phase < phase;
+    if old.turn != new.turn && !untouched {
         let back = if new.phase == 2 { " (back)" } else { "" };
         let why = match new.turn.as_str() {
             "failed" | "skipped" | "absent" => reason(new),
@@ -216,6 +219,15 @@ mod tests {
                 "failures: 1 (tolerated: 0)",
                 "n2: monitoring → failed: exec exited 2: refused",
             ],
+        );
+        check(
+            |new| {
+                rollout(new).state = "rolling_back".to_owned();
+                rollout(new).members[1].phase = 2;
+                rollout(new).members[1].turn = "waiting".to_owned();
+                rollout(new).members[2].turn = "skipped".to_owned();
+            },
+            &["running → rolling_back", "n2: monitoring → waiting (back)"],
         );
         check(
             |new| {

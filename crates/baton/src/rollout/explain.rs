@@ -7,7 +7,7 @@
 use baton_types::status::{GroupStatus, MemberStatus, RolloutStatus};
 use jiff::Timestamp;
 
-use super::render::{is_under_way, members, or, reason, target, way};
+use super::render::{is_under_way, members, or, reason, runs, target, way};
 use crate::output::{ago, count};
 
 /// The sentences.
@@ -176,6 +176,19 @@ impl Explanation<'_> {
                 self.next("rollback", "brings all back to the baseline");
                 self.next("retry", "allows the cancelled release again");
             }
+            // One of its own, of something that had ended: it brought what it was to bring.
+            "rolled_back" if rollout.kind == ROLLBACK => {
+                let left = rollout.from.as_ref().filter(|from| **from != rollout.to);
+                let Some(left) = left else {
+                    self.say("Nothing is under way and nothing is waited for.");
+                    return;
+                };
+                self.say(format!(
+                    "{} is rejected and does not start again by itself.",
+                    target(left)
+                ));
+                self.next("retry", "allows it again");
+            }
             "rolled_back" => {
                 let to = target(&rollout.to);
                 self.say(format!("{to} is rejected and does not start again by itself."));
@@ -210,6 +223,7 @@ fn opening(rollout: &RolloutStatus, now: Timestamp) -> String {
         "completed_with_exceptions" => format!("{what} is complete with exceptions; {passed}"),
         "cancelled" => format!("{what} was cancelled; {passed}"),
         "superseded" => format!("{what} was superseded by another one; {passed}"),
+        "rolled_back" if rollout.kind == ROLLBACK => format!("{what} is complete; {passed}"),
         "rolled_back" => format!("{what} was rolled back to {}", back_to(rollout)),
         other => format!("{what} is {other}; {passed}"),
     };
@@ -251,13 +265,16 @@ fn about_member(member: &MemberStatus) -> String {
         parts.push(format!("{} in the ring", member.ring));
     }
     if !member.release.is_empty() {
-        parts.push(format!("runs {}", member.release));
+        parts.push(format!("runs {}", runs(member)));
     }
     match dotless(&why) {
         "" => format!("{}: {}.", member.name, parts.join(", ")),
         why => format!("{}: {}: {why}.", member.name, parts.join(", ")),
     }
 }
+
+/// The kind of a rollout that goes back from something that had ended.
+const ROLLBACK: &str = "rollback";
 
 /// Without the full stop at its end, as the sentence around it has its own.
 fn dotless(text: &str) -> &str {
@@ -316,6 +333,27 @@ mod tests {
         ] {
             check(|status| rollout(status).state = state.to_owned(), parts);
         }
+    }
+
+    #[test]
+    fn a_rollback_of_its_own_brought_what_it_names_and_left_the_other() {
+        let text = |from: &str| {
+            let mut status = running();
+            let ended = rollout(&mut status);
+            (ended.kind, ended.state) = ("rollback".to_owned(), "rolled_back".to_owned());
+            (ended.passed, ended.total) = (3, 3);
+            ended.to.release = "redis/1".to_owned();
+            ended.from = Some(ended.to.clone());
+            ended.from.as_mut().expect("a from").release = from.to_owned();
+            explain(&status, "2026-01-01T10:00:00Z".parse().expect("a time")).join("\n")
+        };
+        let left = text("redis/2");
+        assert!(left.starts_with("The rollback redis/2 → redis/1 is complete; 3 of 3"), "{left}");
+        assert!(left.contains("redis/2 is rejected and does not start again"), "{left}");
+        assert!(left.contains("rollout retry redis.default"), "{left}");
+        let cancelled = text("redis/1");
+        assert!(!cancelled.contains("rejected"), "{cancelled}");
+        assert!(cancelled.contains("nothing is waited for"), "{cancelled}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! Invariant: pure; what is not there is not shown, and what an operator must know (no quorum, a
 //! pause, a reason) is never left out.
 
-use baton_types::status::{GroupStatus, HistoryStatus, MemberStatus, RolloutStatus, TargetStatus};
+use baton_types::status::{
+    GroupStatus, HistoryStatus, MemberStatus, OutcomesStatus, RolloutStatus, TargetStatus,
+};
 use jiff::Timestamp;
 
 use crate::exit::code_of_state;
@@ -127,7 +129,7 @@ pub(crate) fn member_table(members: &[MemberStatus]) -> Table {
         table.row(vec![
             member.name.clone(),
             turn(member),
-            or(&member.release, "-").to_owned(),
+            or(&runs(member), "-").to_owned(),
             or(&member.health, "unknown").to_owned(),
             member.ring.clone(),
             attempts,
@@ -147,7 +149,11 @@ pub(crate) fn reason(member: &MemberStatus) -> String {
         (reason, "") => reason.to_owned(),
         ("", health) => health.to_owned(),
         (reason, health) if reason.contains(health) => reason.to_owned(),
-        (reason, health) => format!("{reason}; {health}"),
+        (reason, health) => match health.split_once("; before: ") {
+            // What ended the turn is what the program is being started again after.
+            Some((now, before)) if reason.contains(before) => format!("{reason}; {now}"),
+            _ => format!("{reason}; {health}"),
+        },
     };
     if member.cordoned {
         reason =
@@ -158,9 +164,18 @@ pub(crate) fn reason(member: &MemberStatus) -> String {
 
 /// `redis/7.0.15`, with the number of its configuration revision if it has one.
 pub(crate) fn target(target: &TargetStatus) -> String {
-    match target.config {
-        0 => target.release.clone(),
-        number => format!("{} config {number}", target.release),
+    with_config(&target.release, target.config)
+}
+
+/// What a member runs, as [`target`] writes it; empty if that is nothing.
+pub(crate) fn runs(member: &MemberStatus) -> String {
+    with_config(&member.release, member.config)
+}
+
+fn with_config(release: &str, config: u32) -> String {
+    match config {
+        0 => release.to_owned(),
+        number => format!("{release} config {number}"),
     }
 }
 
@@ -175,9 +190,11 @@ pub(crate) fn way(from: Option<&TargetStatus>, to: &TargetStatus) -> String {
 
 /// The rollouts that ended, newest first.
 pub(crate) fn history(history: &[HistoryStatus]) -> Vec<String> {
-    let mut table = Table::new(&["ENDED", "KIND", "TARGET", "STATE", "PASSED", "FAILED", "REASON"]);
+    let mut table =
+        Table::new(&["ROLLOUT", "ENDED", "KIND", "TARGET", "STATE", "PASSED", "FAILED", "REASON"]);
     for entry in history {
         table.row(vec![
+            short(&entry.id).to_owned(),
             local_time(&entry.ended_at),
             entry.kind.clone(),
             way(entry.from.as_ref(), &entry.to),
@@ -188,6 +205,37 @@ pub(crate) fn history(history: &[HistoryStatus]) -> Vec<String> {
         ]);
     }
     table.lines(0)
+}
+
+/// One rollout that ended.
+pub(crate) fn ended(entry: &HistoryStatus) -> Vec<String> {
+    let mut head = Head::default();
+    head.add("rollout", entry.id.clone());
+    head.add("what", format!("{} {}", entry.kind, way(entry.from.as_ref(), &entry.to)));
+    head.add("ended", format!("{}, {}", entry.state, local_time(&entry.ended_at)));
+    head.add("passed", format!("{} of {}", entry.passed, entry.total));
+    head.add("reason", entry.reason.clone());
+    head.lines()
+}
+
+/// What every member came to.
+pub(crate) fn outcomes(outcomes: &OutcomesStatus) -> Vec<String> {
+    let mut table = Table::new(&["MEMBER", "TURN", "ATTEMPTS", "REASON"]);
+    for member in &outcomes.members {
+        let back = if member.phase == 2 { " (back)" } else { "" };
+        table.row(vec![
+            member.name.clone(),
+            format!("{}{back}", member.turn),
+            member.attempts.to_string(),
+            member.reason.clone(),
+        ]);
+    }
+    table.lines(2)
+}
+
+/// Enough of an id to tell two rollouts apart.
+pub(crate) fn short(id: &str) -> &str {
+    id.get(..ID_SHOWN_CHARS).unwrap_or(id)
 }
 
 /// `text`, or `other` if it is empty.
@@ -203,7 +251,7 @@ fn turn(member: &MemberStatus) -> String {
 }
 
 fn rollout_line(rollout: &RolloutStatus, now: Timestamp) -> String {
-    let short: String = rollout.id.chars().take(ID_SHOWN_CHARS).collect();
+    let short = short(&rollout.id);
     let started = ago(&rollout.started_at, now);
     let updated = ago(&rollout.updated_at, now);
     format!("{short}, started {started}, last step {updated}")

@@ -1,7 +1,8 @@
 //! The receiving side of streams.
 //!
 //! Invariant: a frame counts only in its own connection and place: both ends' random greetings and
-//! the frame's number are sealed with it, so a recorded stream cannot be played again.
+//! the frame's number are sealed with it, so a recorded stream cannot be played again. All
+//! connections that have proved nothing yet share one small store of memory.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +15,7 @@ use baton_wire::seal::OVERHEAD_BYTES;
 use baton_wire::{Envelope, codec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::time::timeout;
 
 use super::{Count, Shared, random_bytes};
@@ -26,6 +27,7 @@ pub(super) async fn accept(
     events: mpsc::Sender<Event>,
 ) {
     let open = Arc::new(Mutex::new(BTreeMap::new()));
+    let unproven = Arc::new(Semaphore::new(UNPROVEN_CHUNKS));
     while !events.is_closed() {
         let Ok((stream, from)) = listener.accept().await else {
             // Out of descriptors: give those that are open time to end.
@@ -37,8 +39,9 @@ pub(super) async fn accept(
             continue;
         };
         let (shared, events) = (Arc::clone(&shared), events.clone());
+        let unproven = Arc::clone(&unproven);
         tokio::spawn(async move {
-            if let Err(count) = receive(&shared, stream, from, &events).await {
+            if let Err(count) = receive(&shared, stream, from, &events, &unproven).await {
                 shared.counters.add(count);
             }
             drop(seat);
@@ -51,6 +54,7 @@ async fn receive(
     mut stream: TcpStream,
     from: SocketAddr,
     events: &mpsc::Sender<Event>,
+    unproven: &Semaphore,
 ) -> Result<(), Count> {
     let lost = |_| Count::StreamFailed;
     let (ours, mut theirs): ([u8; 16], _) = (random_bytes(), [0; 16]);
@@ -71,13 +75,14 @@ async fn receive(
         if length > FRAME_MAX_BYTES + OVERHEAD_BYTES {
             return Err(Count::NotOpened);
         }
-        // Grows as bytes arrive, not as the length promises.
-        let mut packet = Vec::new();
-        let mut frame = (&mut stream).take(length as u64);
-        timeout(FRAME, frame.read_to_end(&mut packet)).await.map_err(lost)?.map_err(broken)?;
+        // A stream whose first frame was opened is a peer's: only its own size bounds it.
+        let budget = (number == 0).then_some(unproven);
+        let (packet, held) =
+            timeout(FRAME, read_frame(&mut stream, length, budget)).await.map_err(lost)??;
         let context = frame_context(&theirs, &ours, number);
         let opened = shared.sealing.read().await.open(&context, &packet);
         let content = opened.map_err(|_| Count::NotOpened)?;
+        drop((packet, held));
         let envelope: Envelope = codec::decode(&content).map_err(|_| Count::NotDecoded)?;
         if envelope.sender == shared.me && envelope.boot == shared.boot {
             return Err(Count::FromOurselves);
@@ -89,6 +94,32 @@ async fn receive(
         number += 1;
         patience = BETWEEN_FRAMES;
     }
+}
+
+/// Reads a frame into memory that grows as bytes arrive, not as the length promises; with a
+/// `budget` every piece of it is taken from there first, and given back with the permit.
+async fn read_frame<'a>(
+    stream: &mut TcpStream,
+    length: usize,
+    budget: Option<&'a Semaphore>,
+) -> Result<(Vec<u8>, Option<SemaphorePermit<'a>>), Count> {
+    let (mut packet, mut held) = (Vec::new(), None);
+    while packet.len() < length {
+        if let Some(budget) = budget {
+            let more = budget.try_acquire().map_err(|_| Count::ConnectionRefused)?;
+            match &mut held {
+                None => held = Some(more),
+                Some(held) => held.merge(more),
+            }
+        }
+        let want = CHUNK_BYTES.min(length - packet.len());
+        let read = (&mut *stream).take(want as u64).read_to_end(&mut packet).await;
+        // Less than that is the end of the stream: what came cannot be opened.
+        if read.map_err(broken)? < want {
+            break;
+        }
+    }
+    Ok((packet, held))
 }
 
 fn broken(_: std::io::Error) -> Count {
@@ -138,6 +169,13 @@ const SOURCE_MAX: usize = 16;
 
 /// Connections of all sources: each costs a task and a buffer.
 const ALL_MAX: usize = 512;
+
+/// In which first frames take memory from the common store.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The common store of all first frames, 64 MiB: the largest state of four peers that join at once.
+/// Without it strangers could fill the machine, as each may send [`FRAME_MAX_BYTES`].
+const UNPROVEN_CHUNKS: usize = 64 * 1024 * 1024 / CHUNK_BYTES;
 
 /// For the greeting and the first frame.
 const GREETING: Duration = Duration::from_secs(5);

@@ -6,7 +6,26 @@ use rand::RngExt;
 
 fn one_run(seed: u64) {
     let hosts = 1 + (seed % 5) as usize;
-    let mut world = World::formed(seed, hosts);
+    let replaced = torment(seed, World::formed(seed, hosts), hosts);
+    assert_eq!(replaced, 0, "nobody is there to replace a voter");
+}
+
+/// More members than voters, and dead voters are replaced while everything else goes on.
+fn one_run_with_spares(seed: u64) -> usize {
+    let (voters, spares) = (3 + 2 * (seed % 2) as usize, 1 + (seed % 3) as usize);
+    let mut world = World::new(seed, voters + spares, voters as u32);
+    world.settings.voter_limit = voters;
+    world.settings.replace_dead_after = ms(600);
+    (0..voters).for_each(|host| world.boot(host));
+    world.run_until("a leader", ms(10_000), |world| world.leader().is_some());
+    (voters..voters + spares).for_each(|host| world.boot(host));
+    world.run(ms(1_000));
+    torment(seed, world, voters)
+}
+
+/// Returns how often a dead voter was removed for a spare member.
+fn torment(seed: u64, mut world: World, voters: usize) -> usize {
+    let hosts = world.hosts.len();
     world.faults = Faults {
         loss: world.rng.random_range(0..250),
         duplication: world.rng.random_range(0..200),
@@ -45,6 +64,7 @@ fn one_run(seed: u64) {
         if seed.is_multiple_of(3)
             && byte == 3
             && hosts >= 3
+            && hosts == voters
             && !world.hosts.iter().any(|h| h.commits == 0)
         {
             let victim = world.rng.random_range(0..hosts);
@@ -72,9 +92,10 @@ fn one_run(seed: u64) {
             && world.hosts.iter().all(|host| {
                 host.ledger.as_ref().is_some_and(|ledger| {
                     let view = ledger.view();
+                    let votes = view.voters.iter().any(|voter| voter.file == view.file);
                     view.quorum
-                        && view.voters.len() == hosts
-                        && view.committed.map(|record| record.mark()) == newest
+                        && (!votes || view.voters.len() == voters)
+                        && (!votes || view.committed.map(|record| record.mark()) == newest)
                 })
             })
     });
@@ -86,9 +107,17 @@ fn one_run(seed: u64) {
     world.run_until("readiness", ms(5_000), |world| ready(world).is_some());
     let leader = ready(&world).expect("a leader");
     assert!(world.propose(leader, 255));
+    let notes = world.hosts.iter().flat_map(|host| &host.notes);
+    notes.filter(|note| note.contains("dead for too long")).count()
 }
 
 #[test]
 fn five_hundred_seeds() {
     (0..500).for_each(one_run);
+}
+
+#[test]
+fn two_hundred_seeds_with_dead_voters_replaced() {
+    let replaced = (0..200).map(one_run_with_spares).sum::<usize>();
+    assert!(replaced > 200, "{replaced} voters were replaced");
 }

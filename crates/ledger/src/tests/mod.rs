@@ -9,4 +9,5 @@ mod election;
 mod flow;
 mod formation;
 mod register;
+mod replace;
 mod world;

@@ -85,6 +85,7 @@ impl World {
             settle: ms(300),
             expect,
             voter_limit: 7,
+            replace_dead_after: ms(600_000),
             initial_state: StateBytes::default(),
         };
         let host = |_| Host {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 use baton_rollout::{Liveness, MemberView, View};
-use baton_types::member::{Desired, Health, LedgerFact, ServiceFact};
+use baton_types::member::{Desired, Health, LedgerFact, ProcessState, ServiceFact};
 use baton_types::service::ServiceSettings;
 use baton_types::{NodeId, Now, Text};
 use baton_wire::{Message, RingMessage, codec};
@@ -116,6 +116,8 @@ impl Group {
                     name: member.name.clone(),
                     liveness,
                     health: fact.health,
+                    may_serve: fact.health == Health::Unknown
+                        && fact.process == ProcessState::Running,
                     health_text: fact.health_text.clone(),
                     running: fact.running.clone(),
                     stopped_by_operator: fact.desired == Desired::Stopped,
@@ -141,6 +143,7 @@ impl Group {
                 name: member.name.clone(),
                 liveness: liveness(member.state),
                 health: Health::Unknown,
+                may_serve: true,
                 health_text: Text::new("not heard of since the leader's node started"),
                 running: self.state.target_of(voter.node).cloned(),
                 stopped_by_operator: false,

@@ -47,6 +47,7 @@ impl Group {
         self.keep_promises(shared, record.version);
         self.settle_removals(shared, record);
         self.keep_releases(shared);
+        self.keep_outcomes(shared);
         self.stale = true;
         self.publish(now, shared);
     }
@@ -109,6 +110,7 @@ impl Group {
         self.promised = None;
         self.starts.clear();
         self.channel_hints.clear();
+        self.applications.clear();
         self.removals.clear();
         // Whoever asked asks the next leader by himself.
         self.owed.clear();
@@ -145,6 +147,9 @@ impl Group {
             CommandAction::Start { .. } if self.state.answer_to(command.id).is_none() => {
                 self.starts.push(command);
                 self.read_channel(shared);
+            }
+            CommandAction::ApplyConfig { .. } if self.state.answer_to(command.id).is_none() => {
+                self.look_at_revision(shared, command);
             }
             CommandAction::ReadChannel => {
                 self.channel_hints.push(command.id);
@@ -302,7 +307,7 @@ impl Group {
     }
 
     /// Answers everybody who asked for this command.
-    fn give(&mut self, shared: &mut Shared, id: CommandId, answer: CommandAnswer) {
+    pub(super) fn give(&mut self, shared: &mut Shared, id: CommandId, answer: CommandAnswer) {
         for asker in self.owed.remove(&id).unwrap_or_default() {
             shared.answer(asker, id, AnswerContent::Command(answer.clone()));
         }

@@ -14,6 +14,7 @@ use baton_types::member::{Desired, ProcessState};
 use baton_types::{Now, Release, Target};
 
 use super::Group;
+use super::revisions::revision_of;
 use crate::boot::Adopted;
 use crate::effect::{Effect, Level, Line};
 use crate::event::DepotFault;
@@ -61,7 +62,7 @@ impl Group {
         let target = [file.running.as_ref(), turn, file.previous.as_ref()]
             .into_iter()
             .flatten()
-            .find(|target| target.release.digest == adopted.digest)?;
+            .find(|target| started_from(target, adopted))?;
         self.launch_of(shared, target)
     }
 
@@ -92,7 +93,8 @@ impl Group {
         }
         self.launched = Some(launch.clone());
         match self.foreign {
-            Some(foreign) if foreign.digest == launch.target.release.digest => {
+            // One that is being ended must not be taken for the one that is to run.
+            Some(foreign) if started_from(&launch.target, foreign) && !self.ending_foreign => {
                 self.foreign = None;
                 self.service.adopt(now.moment, launch, foreign.pid);
             }
@@ -144,12 +146,9 @@ impl Group {
     }
 
     pub(super) fn restore(&mut self, shared: &mut Shared) {
-        if let Some(target) = &self.restoring {
-            shared.effects.push(Effect::Fetch {
-                group: self.name.clone(),
-                depot: self.settings.depot.clone(),
-                release: target.release.clone(),
-            });
+        if let Some(target) = self.restoring.clone() {
+            let depot = self.settings.depot.clone();
+            self.fetch(shared, target, depot);
         }
     }
 
@@ -184,15 +183,30 @@ impl Group {
         if self.restores(release) {
             match fault {
                 None => {
-                    if let Some(target) = self.restoring.take()
-                        && let Some(launch) = self.launch_of(shared, &target)
-                        && !self.wants_stopped()
-                    {
-                        self.launch(now, shared, launch);
+                    // Without its revision it waits for that: another target has the same release.
+                    let launch = self.restoring.as_ref().and_then(|t| self.launch_of(shared, t));
+                    if let Some(launch) = launch {
+                        self.restoring = None;
+                        if !self.wants_stopped() {
+                            self.launch(now, shared, launch);
+                        }
                     }
                 }
                 Some(fault) => self.restore_later(now, shared, release, fault),
             }
+        }
+    }
+
+    /// The configuration revision of what is to be brought back could not be fetched.
+    pub(super) fn restore_without_revision(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        target: &Target,
+        fault: &DepotFault,
+    ) {
+        if self.restoring.as_ref().is_some_and(|restoring| restoring.same_as(target)) {
+            self.restore_later(now, shared, &target.release, fault);
         }
     }
 
@@ -267,10 +281,23 @@ impl Group {
     }
 
     pub(super) fn set_desired(&mut self, shared: &mut Shared, desired: Desired) {
-        if self.file.desired != desired {
+        // One that the disk refused is written again when it is said again.
+        if self.file.desired != desired || !self.file_kept {
             self.file.desired = desired;
-            shared.write(files::service(&self.name), &self.file, Waiting::Nobody);
+            self.file_kept = false;
+            let waiting = Waiting::Desired(self.name.clone());
+            self.file_write = shared.write(files::service(&self.name), &self.file, waiting);
         }
+    }
+
+    /// The write that the last word of an operator waits for; asked once.
+    pub(crate) fn take_file_write(&mut self) -> Option<u64> {
+        self.file_write.take()
+    }
+
+    /// The newest write of what the operator wants has ended.
+    pub(crate) fn file_written(&mut self, ok: bool) {
+        self.file_kept = ok;
     }
 
     /// An answer of the shell for the service.
@@ -324,13 +351,16 @@ impl Group {
         moved
     }
 
-    /// Looks again which releases must stay on this machine.
+    /// Looks again which releases and configuration revisions must stay on this machine.
     pub(super) fn keep_releases(&mut self, shared: &mut Shared) {
         let mut keep = self.member.kept();
         let more = self.settings.keep_releases as usize;
-        keep.extend(self.state.baselines.iter().rev().take(more).map(|t| t.release.digest));
-        keep.extend(self.state.rollout.iter().map(|rollout| rollout.to.release.digest));
-        keep.extend(self.restoring.iter().map(|target| target.release.digest));
+        keep.extend(self.state.baselines.iter().rev().take(more).flat_map(Target::digests));
+        keep.extend(self.state.rollout.iter().flat_map(|rollout| rollout.to.digests()));
+        keep.extend(self.restoring.iter().flat_map(Target::digests));
+        keep.extend(self.state.first_config.digest);
+        keep.extend(self.fetches.iter().flat_map(|fetch| fetch.target.digests()));
+        keep.extend(self.applications.iter().filter_map(revision_of));
         keep.extend(self.foreign.iter().map(|foreign| foreign.digest));
         keep.sort_unstable();
         keep.dedup();
@@ -360,6 +390,12 @@ fn hook_timeout(
     launch.manifest.hooks.get(kind).map(|hook| hook.timeout).unwrap_or_default()
 }
 
+/// Whether a program that outlived its daemon runs `target`: by the key in its run record, or, where
+/// only its release is known, by that.
+fn started_from(target: &Target, adopted: Adopted) -> bool {
+    adopted.digest == target.key() || adopted.digest == target.release.digest
+}
+
 /// Names a program that supervision does not know, where a launch of it would be named: those are
 /// numbered from 1.
 const FOREIGN_RUN: u64 = 0;
@@ -367,5 +403,6 @@ const FOREIGN_RUN: u64 = 0;
 /// The default of a release, as that of the program is not known.
 const FOREIGN_STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Unpacked releases of one service: baseline, last target and what a rollback may name.
-const KEPT_MAX: usize = BASELINES_MAX + 8;
+/// Unpacked releases of one service, and configuration revisions: baseline, last target, what a
+/// rollback may name and what is being fetched.
+const KEPT_MAX: usize = 2 * (BASELINES_MAX + 16);

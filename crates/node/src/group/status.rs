@@ -76,7 +76,8 @@ pub(crate) fn copy_of_nothing(shared: &Shared, group: &GroupName) -> String {
     let members = shared.directory.members(group).map(|(node, fact)| MemberStatus {
         name: shared.name_of(node),
         node: node.to_string(),
-        release: fact.running.as_ref().map(ToString::to_string).unwrap_or_default(),
+        release: fact.running.as_ref().map(|t| t.release.to_string()).unwrap_or_default(),
+        config: fact.running.as_ref().map_or(0, |target| target.config.number),
         health: fact.health.to_string(),
         health_text: fact.health_text.to_string(),
         ring: shared.ring.member(node).map(|m| m.state.to_string()).unwrap_or_default(),

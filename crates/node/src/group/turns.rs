@@ -64,7 +64,7 @@ impl Group {
                 }
                 MemberOutput::Fetch { target, depot } => {
                     self.keep_releases(shared);
-                    self.fetch(shared, target.release, depot);
+                    self.fetch(shared, target, depot);
                 }
                 MemberOutput::Unpack { target } => self.unpack(now, shared, target.release),
                 MemberOutput::RunHook { kind, target } => self.turn_hook(now, shared, kind, target),
@@ -104,10 +104,6 @@ impl Group {
         shared.log(line);
     }
 
-    fn fetch(&mut self, shared: &mut Shared, release: Release, depot: String) {
-        shared.effects.push(Effect::Fetch { group: self.name.clone(), depot, release });
-    }
-
     fn unpack(&mut self, now: Now, shared: &mut Shared, release: Release) {
         if shared.unpacked.contains(&release.digest) {
             let digest = release.digest;
@@ -130,7 +126,9 @@ impl Group {
             Ok(_manifest) => FetchResult::Done,
             Err(fault) => fault_result(fault),
         };
-        self.member.input(now, MemberInput::Fetched { digest: release.digest, result });
+        for digest in self.fetched_targets(shared, release) {
+            self.member.input(now, MemberInput::Fetched { digest, result: result.clone() });
+        }
     }
 
     /// An unpacking ended.
@@ -306,14 +304,19 @@ impl Group {
     }
 
     /// Everything that a program of `target` depends on, from today's settings; `None` while its
-    /// manifest is not on this machine.
+    /// manifest or its configuration revision is not on this machine.
     pub(super) fn launch_of(&self, shared: &Shared, target: &Target) -> Option<Launch> {
         let manifest = shared.manifests.get(&target.release.digest)?.clone();
+        let revision = match target.config.digest {
+            Some(digest) => Some(Arc::clone(shared.revisions.get(&digest)?)),
+            None => None,
+        };
         let health_timing = self.settings.health.or(manifest.health_timing);
         Some(Launch {
             health_timing,
             assume_healthy_after: self.settings.update.monitor,
             env: self.settings.env.clone(),
+            revision,
             run_as: self.settings.run_as.clone(),
             rollout: self.rollout,
             ..Launch::new(target.clone(), manifest)
@@ -321,7 +324,7 @@ impl Group {
     }
 }
 
-fn fault_result(fault: DepotFault) -> FetchResult {
+pub(super) fn fault_result(fault: DepotFault) -> FetchResult {
     if fault.environment {
         FetchResult::Environment(fault.text)
     } else {

@@ -76,6 +76,7 @@ impl Node {
             self.shared.remove(crate::files::service(&name));
             self.shared.remove(crate::files::turn(&name));
             self.shared.remove(crate::files::ledger(&name));
+            self.shared.remove(crate::files::outcomes(&name));
             self.shared.log(Line::new(Level::Info, "the service is unloaded").of(&name));
             self.shared.keep_due = Some(name);
         }

@@ -7,6 +7,7 @@ use baton_wire::ask::{AnswerContent, Ask, Question};
 use baton_wire::{Envelope, Message, TurnMessage};
 
 use super::Node;
+use crate::group::revision_json;
 
 impl Node {
     pub(super) fn packet(&mut self, now: Now, from: SocketAddr, envelope: Envelope) {
@@ -42,6 +43,23 @@ impl Node {
                     self.shared.ring.receive(now.moment, from, sender, boot, message);
                 }
             }
+            Message::Relayed(relayed) => {
+                let author = relayed.from;
+                if let Some(message) = self.shared.take_relayed(sender, relayed) {
+                    self.for_groups(now, author, message);
+                }
+            }
+            message => {
+                self.shared.relays.heard(sender);
+                self.for_groups(now, sender, message);
+            }
+        }
+    }
+
+    /// A message of any protocol but the ring's.
+    fn for_groups(&mut self, now: Now, sender: NodeId, message: Message) {
+        match message {
+            Message::Ring(_) | Message::Relayed(_) => {}
             Message::Ledger(group, message) => {
                 self.with(&group, |group, _| group.ledger_message(now, sender, message));
             }
@@ -85,7 +103,13 @@ impl Node {
             // The command's id is what repeats are known by; another one around it is a forgery
             // or a fault.
             Question::Command(_) => {}
-            question @ (Question::Status(_) | Question::History(_)) => {
+            Question::Outcomes(group, rollout) => {
+                let here = self.groups.get(&group);
+                if let Some(json) = here.and_then(|group| group.outcomes_json(rollout)) {
+                    self.shared.answer(Some(sender), ask.id, AnswerContent::Json(json));
+                }
+            }
+            question @ (Question::Status(_) | Question::History(_) | Question::Config(..)) => {
                 let content = self.read(now, &question).unwrap_or(AnswerContent::NotLeader);
                 self.shared.answer(Some(sender), ask.id, content);
             }
@@ -94,10 +118,15 @@ impl Node {
 
     /// The answer to a reading question, if this node leads the group.
     pub(super) fn read(&self, now: Now, question: &Question) -> Option<AnswerContent> {
-        let (Question::Status(name) | Question::History(name)) = question else { return None };
+        let (Question::Status(name) | Question::History(name) | Question::Config(name, _)) =
+            question
+        else {
+            return None;
+        };
         let group = self.groups.get(name).filter(|group| group.is_leading())?;
         Some(AnswerContent::Json(match question {
             Question::History(_) => group.history_json(),
+            Question::Config(_, digest) => revision_json(&self.shared, name, *digest),
             _ => group.status_json(now, &self.shared),
         }))
     }

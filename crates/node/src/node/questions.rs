@@ -1,13 +1,13 @@
 //! Questions of this node's operators on their way to leaders.
 
-use baton_types::{CommandAnswer, CommandId, CommandResult, GroupName, NodeId, Now};
+use baton_types::{CommandAnswer, CommandId, CommandResult, GroupName, NodeId, Now, RolloutId};
 use baton_wire::Message;
 use baton_wire::ask::{AnswerContent, Ask, Question};
 
 use super::Node;
 use crate::asks::{Asker, Due, Then};
 use crate::effect::Effect;
-use crate::group::{copy_of_nothing, leader_by_facts};
+use crate::group::{copy_of_nothing, leader_by_facts, revision_json};
 use crate::request::{Reply, Why, no_such_service};
 use crate::shared::text;
 
@@ -40,6 +40,10 @@ impl Node {
 
     fn try_question(&mut self, now: Now, id: CommandId) {
         let Some(pending) = self.shared.asks.get(id).cloned() else { return };
+        if let Question::Outcomes(group, rollout) = &pending.question {
+            self.try_outcomes(now, id, group, *rollout, pending.tries);
+            return;
+        }
         let leader = self.leader_of(pending.group());
         match leader {
             None => self.shared.asks.not_sent(now.moment, id),
@@ -68,6 +72,38 @@ impl Node {
         }
     }
 
+    /// Asks the next one of those that have a copy of the group's record.
+    fn try_outcomes(
+        &mut self,
+        now: Now,
+        id: CommandId,
+        group: &GroupName,
+        rollout: RolloutId,
+        tries: usize,
+    ) {
+        if let Some(json) = self.groups.get(group).and_then(|here| here.outcomes_json(rollout)) {
+            self.shared.finish(id, AnswerContent::Json(json));
+            return;
+        }
+        let keepers: Vec<NodeId> = self.keepers(group).collect();
+        match keepers.get(tries % keepers.len().max(1)).copied() {
+            None => self.shared.asks.not_sent(now.moment, id),
+            Some(keeper) => {
+                let question = Question::Outcomes(group.clone(), rollout);
+                self.shared.send(keeper, Message::Ask(Ask { id, question }));
+                self.shared.asks.sent(now.moment, id, true);
+            }
+        }
+    }
+
+    /// Other nodes that can be reached and have a copy of the group's record.
+    fn keepers<'a>(&'a self, group: &GroupName) -> impl Iterator<Item = NodeId> + use<'a> {
+        let ring = &self.shared.ring;
+        let copies = self.shared.directory.ledgers(group).map(|(node, _)| node);
+        let copies: Vec<NodeId> = copies.filter(|node| *node != self.shared.me).collect();
+        copies.into_iter().filter(|node| ring.member(*node).is_some_and(|m| m.state.is_reachable()))
+    }
+
     fn give_up(&mut self, now: Now, id: CommandId) {
         let Some(pending) = self.shared.asks.get(id).cloned() else { return };
         let name = pending.group().clone();
@@ -76,6 +112,9 @@ impl Node {
                 Some(group) => group.status_json(now, &self.shared),
                 None => copy_of_nothing(&self.shared, &name),
             }),
+            Question::Config(_, digest) => {
+                AnswerContent::Json(revision_json(&self.shared, &name, digest))
+            }
             Question::History(_) => match self.groups.get(&name) {
                 Some(group) => AnswerContent::Json(group.history_json()),
                 None => {
@@ -89,6 +128,24 @@ impl Node {
                     return;
                 }
             },
+            Question::Outcomes(group, rollout) => {
+                let keepers: Vec<String> =
+                    self.keepers(&group).map(|node| self.shared.name_of(node)).collect();
+                let text = format!(
+                    "nobody who answers keeps what the members came to in {rollout}; asked: {}",
+                    if keepers.is_empty() {
+                        "nobody else is here".to_owned()
+                    } else {
+                        keepers.join(", ")
+                    }
+                );
+                if let Some(pending) = self.shared.asks.end(id)
+                    && let Asker::Request(request) = pending.asker
+                {
+                    self.shared.refuse(request, Why::Unknown, text);
+                }
+                return;
+            }
             Question::Command(_) => {
                 AnswerContent::Command(give_up_answer(&name, id, pending.was_sent))
             }
@@ -130,7 +187,7 @@ impl Node {
             return;
         };
         group.unload(now, &mut self.shared);
-        self.shared.effects.push(Effect::Loaded { group: name.clone(), loaded: false });
+        self.shared.effects.push(Effect::Loaded { request, group: name.clone(), loaded: false });
         let said = format!("{name} is unloaded; its program is being stopped");
         self.shared.reply(request, Reply::Done(said));
     }

@@ -7,6 +7,7 @@ use baton_wire::ask::Question;
 use super::Node;
 use crate::asks::{Asker, Then};
 use crate::effect::Effect;
+use crate::files::Waiting;
 use crate::request::{NodeRef, Reply, Request, Why, no_such_service};
 
 impl Node {
@@ -17,6 +18,13 @@ impl Node {
             }
             Request::Status(group) => self.reading(now, request, group, Question::Status),
             Request::History(group) => self.reading(now, request, group, Question::History),
+            Request::Outcomes(group, rollout) => {
+                self.reading(now, request, group, |group| Question::Outcomes(group, rollout));
+            }
+            Request::Config(group, digest) => {
+                let question = |group| Question::Config(group, digest);
+                self.reading(now, request, group, question);
+            }
             Request::Groups => {
                 let groups = self.known_groups();
                 self.json(request, &groups);
@@ -70,8 +78,12 @@ impl Node {
                     ),
                     false => format!("{name} is loaded"),
                 };
+                // What the service asks for first needs its settings in force.
+                let at = self.shared.effects.len();
                 self.set_services(now, vec![*settings]);
-                self.shared.effects.push(Effect::Loaded { group: name, loaded: true });
+                self.shared
+                    .effects
+                    .insert(at, Effect::Loaded { request, group: name, loaded: true });
                 self.shared.reply(request, Reply::Done(said));
             }
             Request::ServiceUnload { group, force } => {
@@ -127,7 +139,7 @@ impl Node {
         now: Now,
         request: u64,
         group: GroupName,
-        question: fn(GroupName) -> Question,
+        question: impl FnOnce(GroupName) -> Question,
     ) {
         if self.knows(request, &group) {
             let id = self.shared.random_id();
@@ -171,9 +183,15 @@ impl Node {
             self.shared.refuse(request, Why::State, text);
             return;
         }
-        match act(group, &mut self.shared) {
-            Ok(said) => self.shared.reply(request, Reply::Done(said)),
-            Err(text) => self.shared.refuse(request, Why::State, text),
+        group.take_file_write();
+        match (act(group, &mut self.shared), group.take_file_write()) {
+            // What the operator wants must outlast this daemon before it is said to be done.
+            (Ok(said), Some(write)) => {
+                let waiting = Waiting::Operator(name.clone(), request, said);
+                self.shared.writes.hand_over(write, waiting);
+            }
+            (Ok(said), None) => self.shared.reply(request, Reply::Done(said)),
+            (Err(text), _) => self.shared.refuse(request, Why::State, text),
         }
     }
 

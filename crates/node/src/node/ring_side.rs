@@ -9,6 +9,7 @@ use baton_wire::Message;
 use super::Node;
 use crate::effect::{Level, Line};
 use crate::files::{self, Waiting};
+use crate::group::Group;
 use crate::request::Reply;
 
 impl Node {
@@ -17,7 +18,15 @@ impl Node {
         let mut moved = !outputs.is_empty();
         for output in outputs {
             match output {
-                RingOutput::Send { .. } | RingOutput::Save(_) => self.held.push_back(output),
+                RingOutput::Send { .. } => self.held.push_back(output),
+                RingOutput::Save(saved) => {
+                    let forgotten = saved.forgotten.iter().map(|record| record.node).collect();
+                    if forgotten != self.shared.forgotten {
+                        self.shared.forgotten = forgotten;
+                        self.groups.values_mut().for_each(Group::members_changed);
+                    }
+                    self.held.push_back(RingOutput::Save(saved));
+                }
                 RingOutput::MemberChanged { node, old, new } => {
                     self.member_changed(node, old, new);
                 }

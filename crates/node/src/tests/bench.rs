@@ -11,10 +11,11 @@ use baton_types::policy::{Policy, Strategy};
 use baton_types::service::{Runner, ServiceSettings};
 use baton_types::timing::Profile;
 use baton_types::{
-    BootNonce, Digest, GroupName, Moment, NodeId, NodeName, Now, Release, ReleaseId, Target, Text,
-    Version, WallTime,
+    BootNonce, Digest, GroupName, Incarnation, Moment, NodeId, NodeName, Now, Release, ReleaseId,
+    Target, Text, Version, WallTime,
 };
-use baton_wire::{Envelope, Message, codec};
+use baton_wire::ring::{MemberRecord, MemberState};
+use baton_wire::{Envelope, Message, RingMessage, codec};
 
 use crate::event::{ChannelContent, ChannelEntry};
 use crate::{Adopted, Boot, Effect, Event, FoundFile, Node, Reply, Request};
@@ -131,6 +132,10 @@ impl Bench {
                 let result = Ok(Box::new(manifest(&release)));
                 Event::Fetched { group, release, result }
             }
+            Effect::FetchRevision { group, digest, .. } => {
+                let result = Ok(std::sync::Arc::new(baton_types::Revision::default()));
+                Event::RevisionFetched { group, digest, result }
+            }
             Effect::Unpack { group, release } => Event::Unpacked { group, release, result: Ok(()) },
             Effect::ReadChannel { group, .. } => {
                 let head = self.head.clone().map(|release| ChannelEntry {
@@ -171,6 +176,7 @@ pub(super) fn boot(services: &[(&GroupName, Option<&Release>)]) -> Boot {
         services: Vec::new(),
         files: BTreeMap::new(),
         manifests: BTreeMap::new(),
+        revisions: BTreeMap::new(),
         unpacked: BTreeSet::new(),
         adopted: BTreeMap::new(),
         seed: 7,
@@ -208,6 +214,27 @@ pub(super) fn from_peer(number: u128, messages: Vec<Message>) -> Event {
     let sender = NodeId::from_random(number);
     let boot = BootNonce::from_random(number);
     Event::Packet { from, envelope: Envelope { sender, boot, counter: 1, messages } }
+}
+
+/// The news that the node with this number is in the ring.
+pub(super) fn joins(number: u8) -> Event {
+    let node = NodeId::from_random(number.into());
+    let record = MemberRecord {
+        node,
+        name: NodeName::new(format!("n{number}")).expect("a name"),
+        addr: addr_of(number),
+        boot: BootNonce::from_random(number.into()),
+        version: Text::new("0.1.0"),
+        incarnation: Incarnation(1),
+        state: MemberState::Alive,
+        accusers: Vec::new(),
+        age_secs: 0,
+    };
+    from_peer(number.into(), vec![Message::Ring(RingMessage::Join(record))])
+}
+
+pub(super) fn addr_of(number: u8) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, number], 7117))
 }
 
 pub(super) fn settings(group: &GroupName) -> ServiceSettings {

@@ -1,31 +1,18 @@
 //! The end of a daemon.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton_types::{BootNonce, Incarnation, NodeId, NodeName, Text};
-use baton_wire::ring::{MemberRecord, MemberState};
+use baton_wire::ring::MemberState;
 use baton_wire::{Message, RingMessage};
 
-use super::bench::{Bench, boot, from_peer, group, release};
+use super::bench::{Bench, boot, group, joins, release};
 use crate::event::Event;
 use crate::{Effect, Reply, Request, Why};
 
 #[test]
 fn the_goodbye_leaves_before_the_daemon_does() {
     let mut bench = Bench::start(boot(&[]));
-    let peer = MemberRecord {
-        node: NodeId::from_random(2),
-        name: NodeName::new("n2").expect("a name"),
-        addr: SocketAddr::from(([127, 0, 0, 2], 7117)),
-        boot: BootNonce::from_random(2),
-        version: Text::new("0.1.0"),
-        incarnation: Incarnation(1),
-        state: MemberState::Alive,
-        accusers: Vec::new(),
-        age_secs: 0,
-    };
-    bench.handle(from_peer(2, vec![Message::Ring(RingMessage::Join(peer))]));
+    bench.handle(joins(2));
     bench.writes = false;
     bench.handle(Event::Goodbye { stop_services: false });
     let said = |effect: &Effect| matches!(effect, Effect::GoodbyeSaid);

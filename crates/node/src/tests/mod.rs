@@ -2,4 +2,6 @@
 
 mod bench;
 mod ending;
+mod relays;
+mod revisions;
 mod services;

@@ -166,3 +166,32 @@ fn one_command_id_is_answered_to_one_asker() {
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
+
+#[test]
+fn a_stop_is_done_once_it_outlasts_the_daemon() {
+    let a = group("a.main");
+    let mut bench = Bench::start(boot(&[(&a, Some(&release(1)))]));
+    bench.pass(seconds(5));
+    bench.writes = false;
+    let asked = bench.ask(Request::ServiceStop(a.clone()));
+    bench.pass(seconds(1));
+    assert_eq!(bench.reply(asked), None, "it is not on disk");
+    let file = crate::files::service(&a);
+    let newest = |bench: &Bench| {
+        let writes = bench.asked.iter().filter_map(|effect| match effect {
+            Effect::Write { write, file: of, .. } if *of == file => Some(*write),
+            _ => None,
+        });
+        writes.collect::<Vec<u64>>()
+    };
+    let first = newest(&bench);
+    let full = Err("no space left on device".into());
+    bench.handle(Event::Written { write: first[0], result: full });
+    let Some(Reply::Refused { text, .. }) = bench.reply(asked) else { panic!("not refused") };
+    assert!(text.contains("no space left on device"), "{text}");
+    let again = bench.ask(Request::ServiceStop(a.clone()));
+    let second = newest(&bench);
+    assert_eq!(second.len(), 2, "it is tried again");
+    bench.handle(Event::Written { write: second[1], result: Ok(()) });
+    assert!(matches!(bench.reply(again), Some(Reply::Done(_))));
+}

@@ -378,13 +378,14 @@ fn failure_text(rollout: &Rollout, view: &View) -> String {
 
 /// Members that had their turn, of the phase under way.
 fn had_turn(rollout: &Rollout) -> usize {
-    rollout.turns.iter().filter(|turn| turn.state != TurnState::Waiting).count()
+    let concerned = rollout.turns.iter().filter(|turn| turn.phase == rollout.phase);
+    concerned.filter(|turn| turn.state != TurnState::Waiting).count()
 }
 
 /// Whether another member may be offered a turn before the wave under way ends.
 fn in_wave(rollout: &Rollout) -> bool {
     match rollout.policy().waves.get(rollout.wave as usize) {
-        Some(wave) => had_turn(rollout) < wave.wave_end(rollout.total as usize),
+        Some(wave) => had_turn(rollout) < wave.wave_end(rollout.concerned()),
         None => true,
     }
 }

@@ -4,7 +4,7 @@ use baton_types::policy::OnDemote;
 use baton_types::{Now, Text};
 
 use crate::limits::CHANNEL_ENTRIES_MAX;
-use crate::rollout::{RolloutKind, RolloutState};
+use crate::rollout::{Rollout, RolloutKind, RolloutState};
 use crate::rules::start::{Head, demoted, head};
 use crate::state::GroupState;
 use crate::view::View;
@@ -57,9 +57,17 @@ impl Lead {
         }
     }
 
-    /// The target under way was demoted without a new head.
+    /// The target under way, or the one that waits for it to end, was demoted without a new head.
     fn follow_demotion(&self, draft: &mut GroupState) {
         let Some(reading) = &self.channel else { return };
+        let withdrawn = |next: &Rollout| {
+            next.phase == 1
+                && next.plan.update.on_demote != OnDemote::Ignore
+                && demoted(next, reading)
+        };
+        if draft.next.as_deref().is_some_and(withdrawn) {
+            draft.next = None;
+        }
         let Some(rollout) = draft.rollout.as_deref_mut() else { return };
         if rollout.ending.is_some() || rollout.phase >= 2 || !demoted(rollout, reading) {
             return;

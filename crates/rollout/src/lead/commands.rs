@@ -14,6 +14,7 @@ use crate::rules::start::planned;
 use crate::state::{Acted, GroupState, Pause};
 use crate::view::View;
 
+use super::apply::Applied;
 use super::draft::{begin_ending, begin_rollback, supersede};
 use super::{Found, Lead};
 
@@ -48,6 +49,15 @@ impl Lead {
             CommandAction::Approve => approve(draft),
             CommandAction::Cordon { node } => cordon(draft, view, *node),
             CommandAction::Uncordon { node } => uncordon(draft, view, *node),
+            CommandAction::ApplyConfig { digest } => {
+                match self.apply(now, draft, view, *digest, &command.by) {
+                    Ok(Applied::Starts(message)) => Ok(message),
+                    Ok(Applied::Already(message, rollout)) => {
+                        return answer(CommandResult::Done, &message, rollout);
+                    }
+                    Err(message) => Err(message),
+                }
+            }
             CommandAction::ReadChannel => {
                 self.read_channel = true;
                 return answer(CommandResult::Done, "the channel is read now", shown(draft));
@@ -60,6 +70,10 @@ impl Lead {
                 Err("voters are the ledger's: this command is not for the rollout".to_owned())
             }
         };
+        if reply.is_ok() && command.action == CommandAction::Resume {
+            // Whoever waits for the end of what starts now must be told its id, not the last one's.
+            self.follow_channel(now, draft, view);
+        }
         let answer = match reply {
             Ok(message) => answer(CommandResult::Done, &message, shown(draft)),
             Err(message) => answer(CommandResult::Refused, &message, shown(draft)),
@@ -97,7 +111,7 @@ impl Lead {
             Some(Err(why)) => return Err(why.to_string()),
             None => return Err("the depot was not asked for the release; type it again".to_owned()),
         };
-        let target = Target::of(found.release);
+        let target = Target { release: found.release, config: draft.config_in_force() };
         if let Some(rollout) = draft.next.as_deref().or(draft.rollout.as_deref())
             && rollout.ending.is_none()
             && rollout.phase == 1
@@ -204,15 +218,24 @@ impl Lead {
         let Some(last) = last_ended(draft).cloned() else {
             return Err("no rollout of this group has ended: there is nothing to retry".to_owned());
         };
-        let rejected = draft.rejection(&last.to).is_some();
+        // What a rollback of its own left is what it rejected.
+        let target = match (last.kind, &last.from) {
+            (RolloutKind::Rollback, Some(left)) => left.clone(),
+            _ => last.to.clone(),
+        };
+        let rejected = draft.rejection(&target).is_some();
         let again = rejected || last.state == RolloutState::Cancelled;
-        let is_baseline = draft.baseline().is_some_and(|baseline| baseline.same_as(&last.to));
+        let is_baseline = draft.baseline().is_some_and(|baseline| baseline.same_as(&target));
         if again && !is_baseline {
-            draft.allow(&last.to);
+            draft.allow(&target);
             let promotion = None;
-            let new = self.plan(now, view, RolloutKind::Update, last.to.clone(), promotion);
+            let kind = match last.kind {
+                RolloutKind::Config => RolloutKind::Config,
+                _ => RolloutKind::Update,
+            };
+            let new = self.plan(now, view, kind, target.clone(), promotion);
             supersede(draft, new);
-            return Ok(format!("{} is tried again{}", last.to, held(draft, &group)));
+            return Ok(format!("{target} is tried again{}", held(draft, &group)));
         }
         if draft.gave_up.is_empty() {
             return Err(format!(
@@ -396,7 +419,7 @@ pub(super) fn note_acted(draft: &mut GroupState, depot: &Text, promotion: u64) {
 }
 
 /// What follows a sentence while a typed pause holds.
-fn held(draft: &GroupState, group: &str) -> String {
+pub(super) fn held(draft: &GroupState, group: &str) -> String {
     match &draft.pause {
         Some(pause) => {
             format!(", but the group is paused by {}: `baton rollout resume {group}`", pause.by)
@@ -405,8 +428,10 @@ fn held(draft: &GroupState, group: &str) -> String {
     }
 }
 
+/// What is under way after a command. One that has ended is nothing to wait for: its result would
+/// pass for that of the command.
 fn shown(draft: &GroupState) -> Option<RolloutId> {
-    draft.next.as_deref().or(draft.shown_rollout()).map(|rollout| rollout.id)
+    draft.next.as_deref().or(draft.rollout.as_deref()).map(|rollout| rollout.id)
 }
 
 fn answer(result: CommandResult, message: &str, rollout: Option<RolloutId>) -> CommandAnswer {

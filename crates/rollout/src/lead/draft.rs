@@ -44,6 +44,7 @@ pub(super) fn begin_rollback(state: &mut GroupState, reason: &str) {
     state.reject(&to, reason, id);
     rollout.failures_before = u32::try_from(rollout.failures()).unwrap_or(u32::MAX);
     rollout.phase = 2;
+    rollout.wave = 0;
     rollout.epoch += 1;
     rollout.accepted = 0;
     rollout.prepared = true;
@@ -125,7 +126,7 @@ fn finish(state: &mut GroupState, end: RolloutState, now: Now) {
         started_at: rollout.started_at,
         ended_at: now.wall,
         reason: rollout.reason.clone(),
-        total: rollout.total,
+        total: u32::try_from(rollout.concerned()).unwrap_or(u32::MAX),
         passed: u32::try_from(rollout.count(TurnState::Passed)).unwrap_or(u32::MAX),
         failures: rollout
             .failures_before

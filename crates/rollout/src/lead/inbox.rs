@@ -222,7 +222,7 @@ pub(super) fn prepared_at<'a>(
     view: &'a View,
     node: NodeId,
 ) -> Option<&'a Prepared> {
-    let digest = rollout.target().release.digest;
+    let digest = rollout.target().key();
     let reported = lead
         .prepared
         .get(&node)

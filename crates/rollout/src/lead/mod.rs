@@ -5,6 +5,7 @@
 //! repeats, reports, the channel) is volatile, and rebuilt after a failover.
 
 mod advance;
+mod apply;
 mod channel;
 mod commands;
 mod draft;

@@ -46,7 +46,7 @@ pub enum MemberInput {
     },
     /// [`MemberOutput::Fetch`] has ended.
     Fetched {
-        /// Of the release asked for.
+        /// The key of the target asked for: its release and its configuration revision.
         digest: Digest,
         /// How.
         result: FetchResult,
@@ -123,7 +123,7 @@ pub enum MemberOutput {
         /// The record.
         file: Box<MemberFile>,
     },
-    /// Fetch and verify the archive, unless it is there already.
+    /// Fetch and verify the archive and the configuration revision, unless they are there already.
     Fetch {
         /// What.
         target: Target,
@@ -175,6 +175,8 @@ pub struct Member {
     withdrawn: Option<TurnId>,
     prepare: Option<Prepare>,
     /// Consecutive environment faults of this turn.
+    /// How long what ran before took to stop, in the turn under way.
+    stop_took: Duration,
     faults: u32,
     /// A hook of an earlier turn or stage that has not ended yet.
     hook: Option<HookKind>,
@@ -244,6 +246,7 @@ impl Member {
             kept_turn: None,
             withdrawn: None,
             prepare: None,
+            stop_took: Duration::ZERO,
             faults: 0,
             hook: None,
             note: Text::default(),
@@ -279,8 +282,8 @@ impl Member {
         self.file.turn.as_ref().is_some_and(|turn| !matches!(turn.stage, Stage::Ended { .. }))
     }
 
-    /// Releases that must stay on this node: what it runs, what it ran before, the group's
-    /// baseline, what its turn brings and what it fetched for a rollout.
+    /// Releases and configuration revisions that must stay on this node: what it runs, what it ran
+    /// before, the group's baseline, what its turn brings and what it fetched for a rollout.
     pub fn kept(&self) -> Vec<Digest> {
         let turn = self.file.turn.as_ref().map(|turn| &turn.terms.target);
         let prepared = self.prepare.as_ref().map(|prepare| &prepare.target);
@@ -288,7 +291,7 @@ impl Member {
         [file.running.as_ref(), file.previous.as_ref(), file.baseline.as_ref(), turn, prepared]
             .into_iter()
             .flatten()
-            .map(|target| target.release.digest)
+            .flat_map(Target::digests)
             .collect()
     }
 

@@ -28,7 +28,7 @@ impl Member {
     /// How far the fetch of the target asked for last is, for the service fact.
     pub fn prepared(&self) -> Option<(baton_types::Digest, Prepared)> {
         let prepare = self.prepare.as_ref()?;
-        Some((prepare.target.release.digest, prepare.state.clone()))
+        Some((prepare.target.key(), prepare.state.clone()))
     }
 
     /// The leader asks for `target` to be fetched.
@@ -81,8 +81,7 @@ impl Member {
     /// Whether `target` has been fetched for sure.
     pub(super) fn is_prepared(&self, target: &Target) -> bool {
         self.prepare.as_ref().is_some_and(|prepare| {
-            prepare.target.release.digest == target.release.digest
-                && prepare.state == Prepared::Ready
+            prepare.target.same_as(target) && prepare.state == Prepared::Ready
         })
     }
 
@@ -90,7 +89,7 @@ impl Member {
         let Some(prepare) = &self.prepare else { return };
         self.outputs.push_back(MemberOutput::Send(TurnMessage::PrepareReport {
             rollout: prepare.rollout,
-            digest: prepare.target.release.digest,
+            digest: prepare.target.key(),
             prepared: prepare.state.clone(),
         }));
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use baton_types::limits::TURN_MAX_BOOTS;
 use baton_types::manifest::HookKind;
 use baton_types::policy::OnNotReady;
-use baton_types::{ClaimId, Moment, Now, Text, exact_duration};
+use baton_types::{ClaimId, Digest, Moment, Now, Target, Text, exact_duration, format_duration};
 use baton_wire::TurnOutcome;
 use rand::RngExt as _;
 
@@ -26,15 +26,15 @@ impl Member {
         match input {
             MemberInput::Persisted { token, ok } => self.persisted(now, token, ok),
             MemberInput::Fetched { digest, result } => {
-                if self.prepare.as_ref().is_some_and(|p| p.target.release.digest == digest) {
+                if self.prepare.as_ref().is_some_and(|p| p.target.key() == digest) {
                     self.prepare_fetched(now, &result);
                 }
-                if self.doing == Doing::Fetching && self.turn_digest() == Some(digest) {
+                if self.doing == Doing::Fetching && self.turn_target(digest, Target::key) {
                     self.fetched(now, result);
                 }
             }
             MemberInput::Unpacked { digest, result } => {
-                if self.doing == Doing::Unpacking && self.turn_digest() == Some(digest) {
+                if self.doing == Doing::Unpacking && self.turn_target(digest, release_digest) {
                     self.unpacked(now, result);
                 }
             }
@@ -149,7 +149,7 @@ impl Member {
         self.say_progress(now);
     }
 
-    fn run_hook(&mut self, now: Now, kind: HookKind, target: baton_types::Target) {
+    fn run_hook(&mut self, now: Now, kind: HookKind, target: Target) {
         if self.hook.is_some() {
             // One of an earlier turn that was withdrawn still runs; it ends by its own timeout.
             self.doing = Doing::Pausing(now.moment + READY_INTERVAL);
@@ -265,6 +265,7 @@ impl Member {
                     self.file.previous = self.file.running.replace(target);
                 }
                 self.note = Text::default();
+                self.stop_took = now.moment.since(turn.since);
                 // `since` stays: `start_timeout` counts from the stop.
                 if let Some(turn) = &mut self.file.turn {
                     turn.stage = Stage::Started;
@@ -313,8 +314,17 @@ impl Member {
         let Some(turn) = &self.file.turn else { return };
         match turn.stage {
             Stage::Started => {
-                let took = exact_duration(turn.terms.start_timeout);
-                let reason = format!("not healthy within {took}: {}", self.note);
+                let limit = turn.terms.start_timeout;
+                let took = exact_duration(limit);
+                // What was slow then is not the new release.
+                let stop = match self.stop_took * 2 >= limit {
+                    true => {
+                        let stop = format_duration(self.stop_took);
+                        format!(", of which stopping what ran before took {stop}")
+                    }
+                    false => String::new(),
+                };
+                let reason = format!("not healthy within {took}{stop}: {}", self.note);
                 self.end(now, TurnOutcome::Failed, reason.trim_end_matches(": "));
             }
             Stage::Monitoring if self.healthy => self.judge_monitoring(now),
@@ -364,13 +374,17 @@ impl Member {
         }
     }
 
-    fn turn_digest(&self) -> Option<baton_types::Digest> {
-        self.file.turn.as_ref().map(|turn| turn.terms.target.release.digest)
+    fn turn_target(&self, digest: Digest, named_by: fn(&Target) -> Digest) -> bool {
+        self.file.turn.as_ref().is_some_and(|turn| named_by(&turn.terms.target) == digest)
     }
 
     fn terms(&self, ask: fn(&baton_wire::Terms) -> bool) -> bool {
         self.file.turn.as_ref().is_some_and(|turn| ask(&turn.terms))
     }
+}
+
+fn release_digest(target: &Target) -> Digest {
+    target.release.digest
 }
 
 /// What a note says against the service, if anything.
@@ -379,7 +393,7 @@ fn complaint(note: &ServiceNote) -> Option<Text> {
         ServiceNote::Healthy => None,
         ServiceNote::Stopped => Some(Text::new("stopped from outside of the turn")),
         ServiceNote::Unhealthy(why) => Some(Text::new(&format!("critical: {why}"))),
-        ServiceNote::Exited(why) => Some(Text::new(&format!("exited: {why}"))),
+        ServiceNote::Exited(why) => Some(Text::new(&format!("the program {why}"))),
         ServiceNote::StartFailed(why) => Some(Text::new(&format!("could not be started: {why}"))),
     }
 }

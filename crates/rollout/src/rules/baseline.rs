@@ -28,7 +28,11 @@ pub fn becomes_baseline(rollout: &Rollout, state: RolloutState) -> bool {
     match state {
         RolloutState::Completed => true,
         RolloutState::CompletedWithExceptions => passed > 0 && tolerated,
-        RolloutState::RolledBack => rollout.kind == RolloutKind::Rollback && tolerated,
+        // It ends with more failures only after an operator accepted them; what was left must not
+        // come back by the next rollback or catch-up.
+        RolloutState::RolledBack => {
+            rollout.kind == RolloutKind::Rollback && (tolerated || passed > 0)
+        }
         _ => false,
     }
 }

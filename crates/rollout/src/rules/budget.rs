@@ -24,14 +24,14 @@ pub fn blocker(state: &GroupState, rollout: &Rollout, view: &View, node: NodeId)
     if member.in_turn_elsewhere {
         return Some(format!("{} is in a turn of another group", member.name));
     }
-    let healthy = member.is_healthy() && member.ever_ran();
-    if rollout.plan.strategy == Strategy::AtOnce || (rollout.is_first() && !healthy) {
+    let can_lose = member.can_lose();
+    if rollout.plan.strategy == Strategy::AtOnce || (rollout.is_first() && !can_lose) {
         return None;
     }
     let mut taken: BTreeSet<NodeId> = rollout.open_turns().map(|turn| turn.node).collect();
     taken.remove(&node);
     let in_turn = taken.len();
-    if healthy {
+    if can_lose {
         taken.extend(unavailable(state, rollout, view).filter(|ill| *ill != node));
     }
     let budget = rollout.policy().max_unavailable.budget(rollout.group_size as usize);
@@ -173,6 +173,27 @@ mod tests {
             "n2",
             |_, _, v| of(v, "n2").liveness = Liveness::Suspect,
             Some("n2 is suspect"),
+        );
+        check(
+            "an ill one loses nothing",
+            "1",
+            "n2",
+            |_, _, v| {
+                of(v, "n2").health = Health::Critical;
+                of(v, "n4").health = Health::Critical;
+            },
+            None,
+        );
+        check(
+            "one that is not known to be ill may lose what it has",
+            "1",
+            "n2",
+            |_, _, v| {
+                of(v, "n2").health = Health::Unknown;
+                of(v, "n2").may_serve = true;
+                of(v, "n4").health = Health::Critical;
+            },
+            Some("n4 is critical"),
         );
         check(
             "another group",

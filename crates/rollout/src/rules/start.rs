@@ -1,7 +1,8 @@
 //! What starts a rollout, and what one looks like at its start.
 //!
 //! Invariant: a channel starts something only by a promotion with a higher number than every one
-//! acted on before; a target is compared by digest.
+//! acted on before; a target is compared by digest. A release comes with the configuration revision
+//! in force.
 
 use baton_types::policy::Strategy;
 use baton_types::service::ServiceSettings;
@@ -31,7 +32,7 @@ pub fn head(state: &GroupState, reading: &ChannelReading, strategy: Strategy) ->
     let Some(ChannelEntry { release, promotion, again }) = reading.entries.last() else {
         return Head::Nothing;
     };
-    let target = Target::of(release.clone());
+    let target = Target { release: release.clone(), config: state.config_in_force() };
     let acted = state.acted.as_ref().filter(|acted| acted.depot == reading.depot);
     let new = acted.is_none_or(|acted| *promotion > acted.promotion);
     let under_way = state.next.as_deref().or(state.rollout.as_deref());

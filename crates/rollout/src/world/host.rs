@@ -45,6 +45,8 @@ pub(crate) struct Host {
     pub(crate) health_text: Text,
     pub(crate) starts: u32,
     pub(crate) stops: u32,
+    /// From the stop of a program to its end.
+    pub(crate) stop_takes: u64,
     pub(crate) outbox: Vec<TurnMessage>,
     boots: u8,
     events: Vec<(Moment, u32, MemberInput)>,
@@ -70,6 +72,7 @@ impl Host {
             health_text: Text::default(),
             starts: 0,
             stops: 0,
+            stop_takes: 50,
             outbox: Vec::new(),
             boots: 0,
             events: Vec::new(),
@@ -191,7 +194,7 @@ impl Host {
                 if result == FetchResult::Done && !there {
                     self.fetched.push(target.clone());
                 }
-                let digest = target.release.digest;
+                let digest = target.key();
                 self.after(now, 20, MemberInput::Fetched { digest, result });
             }
             MemberOutput::Unpack { target } => {
@@ -207,7 +210,7 @@ impl Host {
                 self.generation += 1;
                 self.running = None;
                 self.healthy = false;
-                self.after(now, 50, MemberInput::Service(ServiceNote::Stopped));
+                self.after(now, self.stop_takes, MemberInput::Service(ServiceNote::Stopped));
             }
             MemberOutput::StartService(target) => {
                 if self.running.as_ref() == Some(&target) {
@@ -226,7 +229,7 @@ impl Host {
     }
 
     fn hook(&mut self, now: Now, kind: HookKind, target: &Target) -> HookVerdict {
-        let behavior = self.behaviors.entry(target.release.digest.0[0]).or_default();
+        let behavior = self.behaviors.entry(target.key().0[0]).or_default();
         match kind {
             HookKind::Install if behavior.reboots > 0 => {
                 behavior.reboots -= 1;
@@ -250,7 +253,7 @@ impl Host {
 
     fn schedule_start(&mut self, now: Now, target: Target, delay: u64) {
         self.generation += 1;
-        let behavior = self.behaviors.entry(target.release.digest.0[0]).or_default().clone();
+        let behavior = self.behaviors.entry(target.key().0[0]).or_default().clone();
         match behavior.healthy_after {
             Some(after) => {
                 self.after(now, delay + after, MemberInput::Service(ServiceNote::Healthy))

@@ -6,7 +6,9 @@ mod host;
 mod random;
 mod scenarios_basic;
 mod scenarios_commands;
+mod scenarios_config;
 mod scenarios_faults;
+mod scenarios_waves;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

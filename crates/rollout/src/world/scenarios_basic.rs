@@ -112,6 +112,18 @@ fn third_fails(on_r1_again: impl Fn(&mut World)) -> World {
     world
 }
 
+/// The limit counts from the stop; what used it up is said.
+#[test]
+fn a_slow_stop_is_named_where_it_used_the_time_up() {
+    let mut world = World::new(2);
+    world.host("n2").stop_takes = 4_900;
+    world.promote(2);
+    assert_eq!(world.settle(), Paused);
+    let reason = world.rollout().turn(node("n2")).expect("a turn").reason.to_string();
+    let wanted = "not healthy within 5s, of which stopping what ran before took 4s";
+    assert!(reason.starts_with(wanted), "{reason}");
+}
+
 #[test]
 fn s08_rollback_by_policy() {
     let mut world = third_fails(|_| ());

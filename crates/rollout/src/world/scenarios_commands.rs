@@ -1,6 +1,6 @@
 //! Scenarios with operators and with a channel that changes.
 
-use baton_types::policy::{Approve, OnDemote};
+use baton_types::policy::OnDemote;
 use baton_types::{CommandAction, CommandId, CommandResult, Version};
 
 use super::World;
@@ -15,19 +15,19 @@ fn rollback_to(version: &str) -> CommandAction {
     CommandAction::Rollback { to: Some(Version::new(version).expect("a version")) }
 }
 
-const ROLLBACK: CommandAction = CommandAction::Rollback { to: None };
+pub(super) const ROLLBACK: CommandAction = CommandAction::Rollback { to: None };
 
 fn start(version: &str) -> CommandAction {
     CommandAction::Start { version: Some(Version::new(version).expect("a version")) }
 }
 
-fn done(world: &mut World, action: CommandAction) -> String {
+pub(super) fn done(world: &mut World, action: CommandAction) -> String {
     let answer = world.command(action);
     assert_eq!(answer.result, CommandResult::Done, "{}", answer.message);
     answer.message.to_string()
 }
 
-fn refused(world: &mut World, action: CommandAction) -> String {
+pub(super) fn refused(world: &mut World, action: CommandAction) -> String {
     let answer = world.command(action);
     assert_eq!(answer.result, CommandResult::Refused, "{}", answer.message);
     answer.message.to_string()
@@ -93,6 +93,11 @@ fn s15_rollbacks_never_swing() {
     assert!(why.contains("nothing completed before the baseline redis/1"), "{why}");
     world.run(60_000);
     assert_eq!(world.on(1), 5);
+    // What was left is what `retry` allows again.
+    assert!(world.waits_for().contains("redis/2 was rejected"), "{}", world.waits_for());
+    done(&mut world, CommandAction::Retry);
+    assert_eq!(world.settle(), Completed);
+    assert_eq!((world.on(2), world.baseline()), (5, Some(2)));
 }
 
 #[test]
@@ -389,60 +394,6 @@ fn s54_in_rollback_paused() {
 }
 
 #[test]
-fn s37_waves_by_hand() {
-    let mut world = World::new(5);
-    let policy = &mut world.view.settings.update;
-    policy.waves = ["1", "60%"].map(|wave| wave.parse().expect("a limit")).to_vec();
-    policy.approve = Approve::Manual;
-    world.promote(2);
-    for on in [1, 3] {
-        world.run(900_000);
-        assert_eq!((world.on(2), world.rollout_state()), (on, RolloutState::Running));
-        assert!(world.waits_for().contains("approve redis.default"), "{}", world.waits_for());
-        done(&mut world, CommandAction::Approve);
-        assert!(refused(&mut world, CommandAction::Approve).contains("wave"));
-    }
-    assert_eq!(world.settle(), Completed);
-    assert_eq!(world.on(2), 5);
-}
-
-#[test]
-fn s38_a_member_of_a_finished_wave_falls_ill() {
-    let mut world = World::new(5);
-    let policy = &mut world.view.settings.update;
-    policy.waves = vec!["1".parse().expect("a limit")];
-    policy.wave_soak = std::time::Duration::from_secs(30);
-    world.promote(2);
-    world.run_until(|world| world.turn("n2") == Passed);
-    let now = world.now();
-    world.host("n2").behave(2, |behavior| behavior.healthy_after = Some(120_000));
-    world.host("n2").crash(now);
-    world.run(100_000);
-    assert_eq!(world.on(2), 1);
-    assert!(world.waits_for().contains("n2 is critical"), "{}", world.waits_for());
-    assert_eq!(world.settle(), Completed);
-}
-
-#[test]
-fn never_two_zones_at_once() {
-    let mut world = World::new(4);
-    let policy = &mut world.view.settings.update;
-    policy.zone_label = Some("zone".to_owned());
-    policy.max_unavailable = "3".parse().expect("a limit");
-    for name in ["n1", "n2", "n3", "n4"] {
-        let zone = if name < "n3" { "b" } else { "a" };
-        let seen = world.view.members.get_mut(&node(name)).expect("a member");
-        seen.zone = Some(baton_types::Text::new(zone));
-    }
-    world.checks.touched.clear();
-    world.checks.most_disrupted = 0;
-    world.promote(2);
-    assert_eq!(world.settle(), Completed);
-    assert_eq!(world.checks.touched[..2], ["n3", "n4"].map(node), "zone a first");
-    assert_eq!(world.checks.most_disrupted, 2);
-}
-
-#[test]
 fn a_rollback_right_after_a_cancel_goes_to_the_baseline() {
     let mut world = World::new(5);
     completed(&mut world, 2);
@@ -463,4 +414,54 @@ fn commands_that_are_not_there_yet_say_so() {
     }
     assert!(refused(&mut world, CommandAction::Retry).contains("nothing to retry"));
     assert!(refused(&mut world, CommandAction::Approve).contains("no wave waits"));
+}
+
+#[test]
+fn s15_a_rollback_with_an_accepted_failure_does_not_swing_either() {
+    let mut world = World::new(3);
+    completed(&mut world, 2);
+    completed(&mut world, 3);
+    world.host("n2").behave(2, |behavior| behavior.healthy_after = None);
+    done(&mut world, ROLLBACK);
+    assert_eq!(world.settle(), RollbackPaused);
+    done(&mut world, CommandAction::Resume);
+    assert_eq!(world.settle(), RolledBack);
+    assert_eq!(world.baseline(), Some(2), "its failure was accepted");
+    world.run(20_000);
+    assert_eq!(world.on(3), 0, "nobody gets the release that was left");
+    let said = done(&mut world, ROLLBACK);
+    assert!(said.contains("redis/1"), "{said}");
+    assert_eq!(world.settle(), RolledBack);
+    assert_eq!(world.baseline(), Some(1));
+}
+
+#[test]
+fn s19_what_waits_for_its_predecessor_is_demoted() {
+    let mut world = World::new(3);
+    world.promote(2);
+    world.run_until(|world| world.turn("n2") == Monitoring);
+    world.promote(3);
+    world.run(1);
+    assert!(world.state.next.is_some(), "it waits for the turn under way");
+    world.demote(3);
+    world.run(1);
+    assert!(world.state.next.is_none(), "what was demoted does not start");
+}
+
+#[test]
+fn s46_a_resume_names_what_it_lets_start() {
+    let mut world = World::new(3);
+    completed(&mut world, 2);
+    let ended = world.rollout().id;
+    done(&mut world, CommandAction::Pause);
+    assert_eq!(world.command(CommandAction::Resume).rollout, None, "nothing starts");
+    done(&mut world, CommandAction::Pause);
+    world.promote(3);
+    world.run(5_000);
+    let answer = world.command(CommandAction::Resume);
+    assert_eq!(answer.result, CommandResult::Done);
+    assert_ne!(answer.rollout, Some(ended), "its end is not the end of what starts");
+    assert_eq!(world.settle(), Completed);
+    assert_eq!(answer.rollout, Some(world.rollout().id));
+    assert_eq!(world.baseline(), Some(3));
 }

@@ -80,9 +80,17 @@ impl BudgetCheck {
         others: &[Disruption],
         state: Option<&GroupState>,
     ) -> Result<(), Vec<NodeId>> {
-        let Some(budget) = self.budgets.get(&stop.turn).cloned() else {
+        let Some(mut budget) = self.budgets.get(&stop.turn).cloned() else {
             return Err(Vec::new());
         };
+        // A turn of the way there may end on the way back, beside those that its policy allows.
+        let (rollout, _) = stop.turn;
+        let in_force = state.and_then(|state| state.rollout.as_deref()).map(|r| (r.id, r.phase));
+        if let Some(now) = in_force.filter(|(id, _)| *id == rollout)
+            && let Some(other) = self.budgets.get(&now)
+        {
+            budget.max_unavailable = budget.max_unavailable.max(other.max_unavailable);
+        }
         let excused: BTreeSet<NodeId> = state.map(excused).unwrap_or_default();
         // One that has only just come up counted as ill when its turn was taken, and an ill one
         // loses nothing: then only members in turn are in its way.

@@ -6,8 +6,11 @@
 
 mod members;
 mod operators;
+mod relays;
+mod revisions;
 mod targets;
 mod turns;
+mod voters;
 
 use std::time::Duration;
 

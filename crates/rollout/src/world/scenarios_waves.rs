@@ -1,0 +1,96 @@
+//! Scenarios with waves and zones.
+
+use baton_types::CommandAction;
+use baton_types::policy::Approve;
+
+use super::World;
+use super::scenarios_commands::{ROLLBACK, done, refused};
+use crate::rollout::RolloutState;
+use crate::rollout::RolloutState::{Completed, Paused, RolledBack};
+use crate::rollout::TurnState::Passed;
+use crate::view::tests::node;
+
+#[test]
+fn s37_waves_by_hand() {
+    let mut world = World::new(5);
+    let policy = &mut world.view.settings.update;
+    policy.waves = ["1", "60%"].map(|wave| wave.parse().expect("a limit")).to_vec();
+    policy.approve = Approve::Manual;
+    world.promote(2);
+    for on in [1, 3] {
+        world.run(900_000);
+        assert_eq!((world.on(2), world.rollout_state()), (on, RolloutState::Running));
+        assert!(world.waits_for().contains("approve redis.default"), "{}", world.waits_for());
+        done(&mut world, CommandAction::Approve);
+        assert!(refused(&mut world, CommandAction::Approve).contains("wave"));
+    }
+    assert_eq!(world.settle(), Completed);
+    assert_eq!(world.on(2), 5);
+}
+
+/// The way back has waves of its own, of those that were moved: nobody waits for an approval of
+/// members that have no way to go.
+#[test]
+fn s37_waves_on_the_way_back_are_of_those_that_were_moved() {
+    for (touched, approvals) in [(1, 0), (2, 1)] {
+        let mut world = World::new(5);
+        for policy in [&mut world.view.settings.update, &mut world.view.settings.rollback] {
+            policy.waves = vec!["1".parse().expect("a limit")];
+            policy.approve = Approve::Manual;
+        }
+        let fails = ["n2", "n3"][touched - 1];
+        world.host(fails).behave(2, |behavior| behavior.verifies = false);
+        world.promote(2);
+        if touched == 2 {
+            world.run_until(|world| world.turn("n2") == Passed);
+            world.run(1_000);
+            done(&mut world, CommandAction::Approve);
+        }
+        assert_eq!(world.settle(), Paused);
+        done(&mut world, ROLLBACK);
+        world.run(60_000);
+        for _ in 0..approvals {
+            assert_eq!(world.rollout_state(), RolloutState::RollingBack);
+            assert!(world.waits_for().contains("approve redis.default"), "{}", world.waits_for());
+            done(&mut world, CommandAction::Approve);
+        }
+        assert_eq!(world.settle(), RolledBack, "{touched}");
+        assert_eq!(world.on(1), 5);
+    }
+}
+
+#[test]
+fn s38_a_member_of_a_finished_wave_falls_ill() {
+    let mut world = World::new(5);
+    let policy = &mut world.view.settings.update;
+    policy.waves = vec!["1".parse().expect("a limit")];
+    policy.wave_soak = std::time::Duration::from_secs(30);
+    world.promote(2);
+    world.run_until(|world| world.turn("n2") == Passed);
+    let now = world.now();
+    world.host("n2").behave(2, |behavior| behavior.healthy_after = Some(120_000));
+    world.host("n2").crash(now);
+    world.run(100_000);
+    assert_eq!(world.on(2), 1);
+    assert!(world.waits_for().contains("n2 is critical"), "{}", world.waits_for());
+    assert_eq!(world.settle(), Completed);
+}
+
+#[test]
+fn never_two_zones_at_once() {
+    let mut world = World::new(4);
+    let policy = &mut world.view.settings.update;
+    policy.zone_label = Some("zone".to_owned());
+    policy.max_unavailable = "3".parse().expect("a limit");
+    for name in ["n1", "n2", "n3", "n4"] {
+        let zone = if name < "n3" { "b" } else { "a" };
+        let seen = world.view.members.get_mut(&node(name)).expect("a member");
+        seen.zone = Some(baton_types::Text::new(zone));
+    }
+    world.checks.touched.clear();
+    world.checks.most_disrupted = 0;
+    world.promote(2);
+    assert_eq!(world.settle(), Completed);
+    assert_eq!(world.checks.touched[..2], ["n3", "n4"].map(node), "zone a first");
+    assert_eq!(world.checks.most_disrupted, 2);
+}

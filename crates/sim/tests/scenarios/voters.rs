@@ -1,0 +1,57 @@
+//! Voters that do not come back: forgotten ones, and dead ones with a spare member for their place.
+
+use baton_node::{NodeRef, Reply, Request};
+use baton_sim::scenario::MINUTE;
+use baton_sim::{Behaviour, Setup, World};
+
+use crate::{five, seconds};
+
+fn name(host: usize) -> String {
+    format!("n{}", host + 1)
+}
+
+fn follower(world: &World) -> usize {
+    world.all().rfind(|host| Some(*host) != world.leader()).unwrap_or_default()
+}
+
+#[test]
+fn a_forgotten_voter_is_removed_and_comes_back_as_a_new_member() {
+    let mut world = five();
+    let gone = follower(&world);
+    let asked = world.leader().expect("a leader");
+    world.power_off(gone);
+    world.pass(seconds(60));
+    assert_eq!(world.status(asked).voters.len(), 5, "a dead voter stays");
+    let forget = Request::RingForget(NodeRef::Name(name(gone)));
+    let request = world.ask(asked, forget);
+    world.run_until("the answer", MINUTE, |world| world.reply(request).is_some());
+    assert!(matches!(world.reply(request), Some(Reply::Done(_))), "{:?}", world.reply(request));
+    world.pass(seconds(30));
+    assert_eq!(world.status(asked).voters.len(), 4, "{}", world.story());
+    world.start(gone);
+    world.pass(seconds(120));
+    let voters = world.status(asked).voters;
+    assert!(voters.len() == 5 && voters.contains(&name(gone)), "{voters:?}");
+}
+
+#[test]
+fn the_eighth_member_takes_the_place_of_a_voter_that_stays_dead() {
+    let mut setup = Setup::of(1, 8);
+    setup.timing.replace_dead_after = seconds(120);
+    let mut world = World::on_release_1(setup, Behaviour::healthy());
+    let asked = world.leader().expect("a leader");
+    let before = world.status(asked).voters;
+    assert_eq!(before.len(), 7);
+    let spare = world.all().map(name).find(|name| !before.contains(name)).expect("a spare member");
+    let dead = world
+        .all()
+        .find(|host| *host != asked && before.contains(&name(*host)))
+        .expect("a voter that does not lead");
+    world.power_off(dead);
+    world.pass(seconds(100));
+    assert!(world.status(asked).voters.contains(&name(dead)), "not before its time");
+    world.pass(seconds(60));
+    let after = world.status(asked).voters;
+    assert_eq!(after.len(), 7, "{after:?}");
+    assert!(after.contains(&spare) && !after.contains(&name(dead)), "{after:?}");
+}
