@@ -25,6 +25,7 @@ pub(crate) enum Job {
     Unpack { group: GroupName, release: Release },
     ReadChannel { group: GroupName },
     Launch { group: GroupName, run: u64, launch: Arc<Launch> },
+    Halt { group: GroupName, run: u64 },
     Check { group: GroupName, check: u64, digest: Digest },
     Hook { group: GroupName, hook: u64, end: HookEnd, text: &'static str },
 }
@@ -60,6 +61,7 @@ impl World {
             Effect::Launch { group, run, launch } => {
                 let version = self.depot.version(&launch.target.release.digest);
                 self.say(host, &format!("launches {version} (run {run})"));
+                self.hosts[host].launching = Some(run);
                 self.job(host, (1, 15), Job::Launch { group, run, launch });
             }
             Effect::Halt { group, run, .. } => self.halt(host, group, run),
@@ -228,7 +230,11 @@ impl World {
                 let result = self.depot.read(host);
                 self.handle(host, Event::Channel { group, result });
             }
-            Job::Launch { group, run, launch } => self.launch(host, group, run, &launch),
+            Job::Launch { group, run, launch } => {
+                self.hosts[host].launching.take_if(|launching| *launching == run);
+                self.launch(host, group, run, &launch);
+            }
+            Job::Halt { group, run } => self.halt(host, group, run),
             Job::Check { group, check, digest } => {
                 let result = self.health(host, &digest);
                 self.handle(host, Event::Checked { group, check, result });
@@ -280,6 +286,13 @@ impl World {
     }
 
     fn halt(&mut self, host: usize, group: GroupName, run: u64) {
+        // What is being started is stopped as soon as it has been.
+        if self.hosts[host].launching.is_some() {
+            let life = self.hosts[host].life;
+            let job = Box::new(Job::Halt { group, run });
+            self.later(STARTING, What::Done { host, life, job });
+            return;
+        }
         self.check_halt(host);
         let life = self.hosts[host].life;
         let Some((pid, digest)) =
@@ -426,6 +439,9 @@ fn through_codec(envelope: &Envelope) -> Result<Envelope, String> {
     let bytes = codec::encode(envelope).map_err(|cause| cause.to_string())?;
     codec::decode(&bytes).map_err(|cause| cause.to_string())
 }
+
+/// How often a stop looks whether the start under way is done, in microseconds.
+const STARTING: u64 = 10_000;
 
 /// Join addresses of every node: the first hosts, as a configuration would have them.
 const SEEDS: usize = 2;

@@ -41,8 +41,15 @@ impl World {
                 }
             }
             Fault::Start { host, plan } => {
-                if self.hosts[host].plan == plan {
-                    self.switch_on(host);
+                if self.hosts[host].plan != plan {
+                    return;
+                }
+                match self.hosts[host].suspended_until(self.now) {
+                    // Nobody starts a daemon on a machine that stands still.
+                    Some(until) => {
+                        self.later(until - self.now, What::Fault(Fault::Start { host, plan }));
+                    }
+                    None => self.switch_on(host),
                 }
             }
         }
@@ -143,6 +150,9 @@ impl World {
 
     /// The whole machine stands still for `span`, its program with it; its clocks go on.
     pub fn suspend(&mut self, host: usize, span: Duration) {
+        if !self.hosts[host].powered || self.hosts[host].is_suspended(self.now) {
+            return;
+        }
         self.say(host, &format!("the machine is suspended for {span:?}"));
         self.tally.count(Occurrence::MachineSuspended);
         self.hosts[host].stand_still(self.now, self.now + micros(span), true);
@@ -150,6 +160,9 @@ impl World {
 
     /// The daemon gets no turn to run for `span`, as under SIGSTOP; its program serves on.
     pub fn stop_for(&mut self, host: usize, span: Duration) {
+        if self.hosts[host].node.is_none() || self.hosts[host].is_suspended(self.now) {
+            return;
+        }
         self.say(host, &format!("the daemon is stopped for {span:?}"));
         self.tally.count(Occurrence::DaemonStopped);
         self.hosts[host].stand_still(self.now, self.now + micros(span), false);

@@ -39,6 +39,8 @@ pub(crate) struct Host {
     pub(crate) revisions: Revisions,
     pub(crate) unpacked: BTreeSet<Digest>,
     pub(crate) process: Option<Process>,
+    /// The run whose start is under way.
+    pub(crate) launching: Option<u64>,
     /// Since when no program of the service is well, while none runs.
     pub(crate) unwell_since: u64,
     /// Hooks that run, by number, with what ends them.
@@ -75,6 +77,7 @@ impl Host {
             revisions: Revisions::new(),
             unpacked: BTreeSet::new(),
             process: None,
+            launching: None,
             unwell_since: 0,
             hooks: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -87,6 +90,11 @@ impl Host {
     /// When it goes on, if it stands still at `now`.
     pub(crate) fn still_until(&self, now: u64) -> Option<u64> {
         (now < self.still_until).then_some(self.still_until)
+    }
+
+    /// When a program on it goes on, if the whole machine stands still at `now`.
+    pub(crate) fn suspended_until(&self, now: u64) -> Option<u64> {
+        self.is_suspended(now).then_some(self.suspended.1)
     }
 
     /// Its daemon, or with `all` everything on it, stands still from `now` to `until`.
@@ -139,6 +147,7 @@ impl Host {
         self.nonce = BootNonce::from_random(rng.random());
         self.counter = 0;
         self.hooks.clear();
+        self.launching = None;
         let adopted = self
             .process
             .as_ref()

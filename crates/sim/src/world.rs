@@ -85,16 +85,18 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// Whom it happens to, unless it happens to a machine that stands still, too.
-    fn host(&self) -> Option<usize> {
+    /// Until when it has to wait, because whom it happens to stands still at `now`.
+    fn waits_until(&self, hosts: &[Host], now: u64) -> Option<u64> {
         match self {
             Self::Tick(host)
             | Self::Deliver { to: host, .. }
             | Self::Answer { host, .. }
             | Self::Written { host, .. }
-            | Self::Done { host, .. }
-            | Self::Exit { host, .. }
-            | Self::Stopped { host, .. } => Some(*host),
+            | Self::Done { host, .. } => hosts[*host].still_until(now),
+            // A program goes on while only its daemon is stopped.
+            Self::Exit { host, .. } | Self::Stopped { host, .. } => {
+                hosts[*host].suspended_until(now)
+            }
             Self::Fault(_) => None,
         }
     }
@@ -193,7 +195,7 @@ impl World {
 
     fn happen(&mut self, what: What) {
         // A machine that stands still does nothing; what comes meanwhile waits in its buffers.
-        if let Some(until) = what.host().and_then(|host| self.hosts[host].still_until(self.now)) {
+        if let Some(until) = what.waits_until(&self.hosts, self.now) {
             self.later(until - self.now, what);
             return;
         }

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn what_means_nothing_is_refused_and_named() {
         refused("hosts = 0", "1 to 100");
-        refused("hosts = 101", "found");
+        refused("hosts = 101", "1 to 100");
         refused("hosts = 3\nspeed = 2", "speed");
         refused("hosts = 3\n[update]\nmax_unavailable = \"200%\"", "max_unavailable");
         refused("hosts = 3\n[update]\nmonitor = \"5\"", "monitor");
