@@ -8,6 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::check::Violation;
+use crate::course::Course;
 use crate::faults::Fault;
 use crate::net::Weather;
 use crate::operator::Operator;
@@ -26,6 +27,12 @@ pub struct Report {
     pub rollouts: usize,
     /// Commits of the group's ledger.
     pub version: u64,
+    /// Members of the group.
+    pub hosts: usize,
+    /// How long faults and operators went on.
+    pub chaos: Duration,
+    /// The world's time at its end.
+    pub lived: Duration,
     /// What befell it.
     pub tally: Tally,
 }
@@ -43,22 +50,38 @@ pub struct Campaign {
 impl Campaign {
     /// The campaign of that seed, with every fault.
     pub fn new(seed: u64, trace_lines: usize) -> Self {
-        let mut campaign = Self::plain(seed, trace_lines);
-        let mut further = StdRng::seed_from_u64(seed ^ 0xfa17_fa17);
-        campaign.world.faults.write_fails = [0, 0, 2, 20][further.random_range(0..4)];
-        campaign.further = Some(further);
-        campaign
+        Self::on(&Course { last_events: trace_lines, ..Course::of(seed) })
     }
 
     /// The campaign of that seed without disks that refuse a write, clocks that step, machines that
     /// stand still or members that join late: seeds that broke a promise before these came play the
     /// same life again.
     pub fn plain(seed: u64, trace_lines: usize) -> Self {
-        let mut rng = StdRng::seed_from_u64(seed ^ 0xca11_ab1e);
-        let mut setup = Setup::of(seed, rng.random_range(3..=7));
-        setup.trace_lines = trace_lines;
+        Self::on(&Course { plain: true, last_events: trace_lines, ..Course::of(seed) })
+    }
+
+    /// The campaign of that course.
+    pub fn on(course: &Course) -> Self {
+        let mut campaign = Self::first_floor(course);
+        if !course.plain {
+            let mut further = StdRng::seed_from_u64(course.seed ^ 0xfa17_fa17);
+            campaign.world.faults.write_fails = [0, 0, 2, 20][further.random_range(0..4)];
+            campaign.further = Some(further);
+        }
+        campaign
+    }
+
+    /// What every course has. Everything is drawn, also what the course fixes, so that the rest
+    /// stays the same.
+    fn first_floor(course: &Course) -> Self {
+        let mut rng = StdRng::seed_from_u64(course.seed ^ 0xca11_ab1e);
+        let drawn = rng.random_range(3..=7);
+        let mut setup = Setup::of(course.seed, course.hosts.unwrap_or(drawn));
+        setup.trace_lines = course.last_events;
+        setup.replay = course.command();
         draw_policy(&mut rng, &mut setup);
-        let chaos = Duration::from_secs(rng.random_range(60..=CHAOS_MAX_SECONDS));
+        let drawn = Duration::from_secs(rng.random_range(60..=CHAOS_MAX_SECONDS));
+        let chaos = course.chaos.unwrap_or(drawn);
         let mut world = World::new(setup);
         world.net.weather = weather(&mut rng);
         world.faults.write_max = Duration::from_millis(rng.random_range(1..=30));
@@ -75,7 +98,8 @@ impl Campaign {
         self.boot();
         self.chaos();
         self.peace();
-        self.world.into_report()
+        let chaos = self.chaos;
+        self.world.into_report().map(|report| Report { chaos, ..report })
     }
 
     /// The trace's lines, for a look at a run that went well.
@@ -200,6 +224,9 @@ impl World {
                 events: self.trace.events(),
                 rollouts,
                 version,
+                hosts: self.hosts.len(),
+                chaos: Duration::ZERO,
+                lived: Duration::from_micros(self.now),
                 tally: self.tally,
             }),
         }

@@ -146,7 +146,7 @@ impl World {
         } else {
             let from = self.host_at(from).map_or("?", |from| &self.hosts[from].name);
             let words = format!("hears from {from}: {words}");
-            self.say(to, &words);
+            self.mutter(to, &words);
         }
     }
 

@@ -14,6 +14,7 @@
 
 pub mod campaign;
 pub mod check;
+pub mod course;
 pub mod depot;
 mod disk;
 mod effects;
@@ -22,6 +23,7 @@ mod host;
 pub mod net;
 pub mod operator;
 pub mod program;
+pub mod runner;
 pub mod scenario;
 pub mod script;
 pub mod settings;
@@ -32,8 +34,10 @@ pub mod world;
 
 pub use campaign::Campaign;
 pub use check::Violation;
+pub use course::Course;
 pub use net::{Network, Weather};
 pub use program::{Behaviour, Play};
+pub use runner::{Runner, Sum};
 pub use script::Script;
 pub use settings::Setup;
 pub use tally::{Occurrence, Tally};

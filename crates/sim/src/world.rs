@@ -309,6 +309,10 @@ impl World {
         self.trace.say(self.now, &self.hosts[host].name, words);
     }
 
+    pub(crate) fn mutter(&mut self, host: usize, words: &str) {
+        self.trace.mutter(self.now, &self.hosts[host].name, words);
+    }
+
     pub(crate) fn violate(&mut self, invariant: &'static str, what: String) {
         if self.violation.is_none() {
             self.trace.say(self.now, "world", &format!("VIOLATION of {invariant}: {what}"));

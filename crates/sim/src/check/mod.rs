@@ -198,7 +198,7 @@ impl World {
             self.state_words(&truth.state)
         );
         self.checks.truth = Some(truth);
-        self.say(host, &words);
+        self.mutter(host, &words);
         for (invariant, result) in results {
             self.verdict(invariant, result);
         }

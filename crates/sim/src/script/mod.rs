@@ -16,6 +16,7 @@ use serde::Deserialize;
 use crate::program::Behaviour;
 use crate::settings::{Setup, short_policy};
 
+pub use play::Telling;
 use step::{Line, Step};
 
 /// A scenario that can be played.
@@ -104,6 +105,11 @@ impl Script {
     pub fn replayed_by(mut self, command: String) -> Self {
         self.setup.replay = command;
         self
+    }
+
+    /// How many hosts it has, and under which seed it is played.
+    pub fn world(&self) -> (usize, u64) {
+        (self.setup.hosts, self.setup.seed)
     }
 
     /// How many steps it has.

@@ -6,9 +6,10 @@ use baton_types::CommandId;
 use rand::RngExt as _;
 
 use super::Script;
-use super::step::{Deed, Expectation};
+use super::step::{Deed, Expectation, Step};
 use crate::campaign::Report;
 use crate::check::Violation;
+use crate::trace::Story;
 use crate::world::World;
 
 impl Script {
@@ -19,14 +20,41 @@ impl Script {
     /// The first promise that was broken, or the first expectation that was not met.
     pub fn play(self) -> Result<Report, Box<Violation>> {
         let mut world = World::begin(self.setup);
-        for (number, step) in self.steps.into_iter().enumerate() {
-            world.run_for(step.at.saturating_sub(world.now()));
-            if world.violation().is_some() {
+        world.play_steps(self.steps);
+        world.into_report()
+    }
+
+    /// Plays it, and tells it.
+    pub fn tell(self) -> Telling {
+        let mut world = World::new(self.setup);
+        world.trace.listen();
+        for host in world.all() {
+            world.start(host);
+        }
+        world.play_steps(self.steps);
+        let story = world.trace.take_story();
+        Telling { story, end: world.into_report() }
+    }
+}
+
+/// A scenario that was played, for people.
+#[derive(Clone, Debug)]
+pub struct Telling {
+    /// What happened.
+    pub story: Story,
+    /// How it came out.
+    pub end: Result<Report, Box<Violation>>,
+}
+
+impl World {
+    fn play_steps(&mut self, steps: Vec<Step>) {
+        for (number, step) in steps.into_iter().enumerate() {
+            self.run_for(step.at.saturating_sub(self.now()));
+            if self.violation().is_some() {
                 break;
             }
-            world.carry_out_step(number + 1, step.deed);
+            self.carry_out_step(number + 1, step.deed);
         }
-        world.into_report()
     }
 }
 
@@ -70,6 +98,8 @@ impl World {
             }
             self.run_for(LOOK);
         }
+        let now = self.now;
+        self.trace.tell(now, "test", &format!("step {number} is as expected: {expected}"));
     }
 
     /// What is not as expected, if anything is.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a step names only hosts of its world, and comes no earlier than the one before it.
 
+use std::fmt;
 use std::time::Duration;
 
 use baton_rollout::RolloutState;
@@ -66,6 +67,21 @@ pub(super) struct Line {
     baseline: Option<String>,
     running: Option<usize>,
     within: Option<String>,
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        match (&self.release, self.state) {
+            (Some(release), Some(state)) => parts.push(format!("release {release} is {state}")),
+            (Some(release), None) => parts.push(format!("the rollout is to {release}")),
+            (None, Some(state)) => parts.push(format!("the rollout is {state}")),
+            (None, None) => {}
+        }
+        parts.extend(self.running.map(|running| format!("{running} members run it")));
+        parts.extend(self.baseline.as_ref().map(|release| format!("the baseline is {release}")));
+        f.write_str(&parts.join(", "))
+    }
 }
 
 impl Step {
