@@ -4,6 +4,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod depot;
 pub(crate) mod rollout;
+pub(crate) mod sim;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ pub(crate) use config::ConfigCommand;
 pub(crate) use demo::{DemoArgs, DemoServiceArgs};
 pub(crate) use depot::DepotCommand;
 pub(crate) use rollout::RolloutCommand;
+pub(crate) use sim::SimArgs;
 
 /// Rolling updates for fleets of plain machines: one member at a time, each only after the one
 /// before it has proved healthy.
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     /// Publish releases and promote them to channels
     #[command(subcommand)]
     Depot(DepotCommand),
+    /// Play whole groups under faults in a world of their own, or one scenario
+    Sim(SimArgs),
     /// Print a completion script for a shell
     #[command(hide = true)]
     Completions {
@@ -266,6 +270,9 @@ mod tests {
             "depot list --depot file:///srv/depot --json",
             "depot verify --depot file:///srv/depot --trust depot.pub",
             "depot gc --depot file:///srv/depot --key depot.key",
+            "sim bad-release.toml --seed 3 --json",
+            "sim --seed 214 --hosts 5 --minutes 2 --plain --last 400",
+            "sim --seeds 1..2000 --jobs 2 --trace-digest",
             "completions bash",
         ] {
             let words = std::iter::once("baton").chain(line.split(' '));
@@ -285,6 +292,14 @@ mod tests {
             ("demo --nodes 2", ErrorKind::ValueValidation, "from 3 to 20"),
             ("demo --fault flood", ErrorKind::InvalidValue, "kill-leader"),
             ("rollout start r.d --timeout 5s", ErrorKind::MissingRequiredArgument, "--wait"),
+            ("sim", ErrorKind::MissingRequiredArgument, "--seeds"),
+            ("sim --seeds 5", ErrorKind::ValueValidation, "for example 1..2000"),
+            ("sim --seeds 9..8", ErrorKind::ValueValidation, "both included"),
+            ("sim --seeds 1..99999999", ErrorKind::ValueValidation, "at most 10000000"),
+            ("sim --seeds 1..9 --hosts 1", ErrorKind::ValueValidation, "from 2 to 50"),
+            ("sim --seeds 1..9 --seed 3", ErrorKind::ArgumentConflict, "--seed"),
+            ("sim a.toml --seeds 1..9", ErrorKind::ArgumentConflict, "SCENARIO"),
+            ("sim --seed 1 --jobs 2", ErrorKind::ArgumentConflict, "--jobs"),
         ] {
             let words = std::iter::once("baton").chain(line.split(' '));
             let error = Cli::try_parse_from(words).expect_err(line);

@@ -13,6 +13,7 @@ mod output;
 mod ring;
 mod rollout;
 mod service;
+mod sim;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,6 +74,7 @@ fn carry_out(cli: Cli, output: &mut Output) -> Result<u8, Failure> {
         Command::Config(config) => {
             return asking()?.block_on(config::run(config, &client, output));
         }
+        Command::Sim(sim) => return sim::run(&sim, output),
         Command::Depot(depot) => return asking()?.block_on(depot::run(depot, &client, output)),
     }
     Ok(DONE)

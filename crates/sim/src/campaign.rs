@@ -8,14 +8,16 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::check::Violation;
+use crate::course::Course;
 use crate::faults::Fault;
 use crate::net::Weather;
 use crate::operator::Operator;
 use crate::settings::Setup;
+use crate::tally::{Occurrence, Tally};
 use crate::world::{What, World};
 
 /// What one campaign came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Hash of the whole trace.
     pub hash: u64,
@@ -25,6 +27,14 @@ pub struct Report {
     pub rollouts: usize,
     /// Commits of the group's ledger.
     pub version: u64,
+    /// Members of the group.
+    pub hosts: usize,
+    /// How long faults and operators went on.
+    pub chaos: Duration,
+    /// The world's time at its end.
+    pub lived: Duration,
+    /// What befell it.
+    pub tally: Tally,
 }
 
 /// See the module's page.
@@ -32,21 +42,51 @@ pub struct Campaign {
     world: World,
     operator: Operator,
     chaos: Duration,
+    /// Chance of the faults that came later, apart from the world's: without them a seed plays as
+    /// it always did.
+    further: Option<StdRng>,
 }
 
 impl Campaign {
-    /// The campaign of that seed.
+    /// The campaign of that seed, with every fault.
     pub fn new(seed: u64, trace_lines: usize) -> Self {
-        let mut rng = StdRng::seed_from_u64(seed ^ 0xca11_ab1e);
-        let mut setup = Setup::of(seed, rng.random_range(3..=7));
-        setup.trace_lines = trace_lines;
+        Self::on(&Course { last_events: trace_lines, ..Course::of(seed) })
+    }
+
+    /// The campaign of that seed without disks that refuse a write, clocks that step, machines that
+    /// stand still or members that join late: seeds that broke a promise before these came play the
+    /// same life again.
+    pub fn plain(seed: u64, trace_lines: usize) -> Self {
+        Self::on(&Course { plain: true, last_events: trace_lines, ..Course::of(seed) })
+    }
+
+    /// The campaign of that course.
+    pub fn on(course: &Course) -> Self {
+        let mut campaign = Self::first_floor(course);
+        if !course.plain {
+            let mut further = StdRng::seed_from_u64(course.seed ^ 0xfa17_fa17);
+            campaign.world.faults.write_fails = [0, 0, 2, 20][further.random_range(0..4)];
+            campaign.further = Some(further);
+        }
+        campaign
+    }
+
+    /// What every course has. Everything is drawn, also what the course fixes, so that the rest
+    /// stays the same.
+    fn first_floor(course: &Course) -> Self {
+        let mut rng = StdRng::seed_from_u64(course.seed ^ 0xca11_ab1e);
+        let drawn = rng.random_range(3..=7);
+        let mut setup = Setup::of(course.seed, course.hosts.unwrap_or(drawn));
+        setup.trace_lines = course.last_events;
+        setup.replay = course.command();
         draw_policy(&mut rng, &mut setup);
-        let chaos = Duration::from_secs(rng.random_range(60..=CHAOS_MAX_SECONDS));
+        let drawn = Duration::from_secs(rng.random_range(60..=CHAOS_MAX_SECONDS));
+        let chaos = course.chaos.unwrap_or(drawn);
         let mut world = World::new(setup);
         world.net.weather = weather(&mut rng);
         world.faults.write_max = Duration::from_millis(rng.random_range(1..=30));
         world.faults.dies_at_write = [0, 0, 1, 4][rng.random_range(0..4)];
-        Self { world, operator: Operator::default(), chaos }
+        Self { world, operator: Operator::default(), chaos, further: None }
     }
 
     /// Lives it.
@@ -58,16 +98,8 @@ impl Campaign {
         self.boot();
         self.chaos();
         self.peace();
-        let world = self.world;
-        match world.violation {
-            Some(violation) => Err(Box::new(violation)),
-            None => Ok(Report {
-                hash: world.trace.hash(),
-                events: world.trace.events(),
-                rollouts: world.state().map_or(0, |state| state.history.len()),
-                version: world.checks.truth.as_ref().map_or(0, |truth| truth.mark.version),
-            }),
-        }
+        let chaos = self.chaos;
+        self.world.into_report().map(|report| Report { chaos, ..report })
     }
 
     /// The trace's lines, for a look at a run that went well.
@@ -82,7 +114,11 @@ impl Campaign {
         let world = &mut self.world;
         self.operator.promote(world);
         for host in 0..world.hosts.len() {
-            let after = world.between(0, 5_000);
+            let mut after = world.between(0, 5_000);
+            if self.further.as_mut().is_some_and(|chance| chance.random_range(0..10) == 0) {
+                after += 60_000_000;
+                world.tally.count(Occurrence::JoinedLate);
+            }
             let plan = world.hosts[host].plan;
             world.later(after, What::Fault(Fault::Start { host, plan }));
         }
@@ -94,6 +130,7 @@ impl Campaign {
             let pause = self.world.between(200, 8_000);
             self.world.run_for(Duration::from_micros(pause));
             self.strike();
+            self.strike_further();
         }
     }
 
@@ -116,8 +153,7 @@ impl Campaign {
             28..=32 => {
                 let other = world.rng.random_range(0..hosts);
                 if host != other {
-                    world.trace.say(world.now, "net", &format!("cut: {host} to {other}"));
-                    world.net.cut(host, other);
+                    world.cut(host, other);
                 }
             }
             33..=49 => world.heal(),
@@ -128,6 +164,22 @@ impl Campaign {
                 world.net.weather = weather(&mut rng);
             }
             _ => self.operator.act(world),
+        }
+    }
+
+    /// One of the faults that came later, sometimes.
+    fn strike_further(&mut self) {
+        let Some(chance) = self.further.as_mut() else { return };
+        let world = &mut self.world;
+        let host = chance.random_range(0..world.hosts.len());
+        let span = Duration::from_millis(chance.random_range(50..=40_000));
+        match chance.random_range(0..100) {
+            0..=4 => world.suspend(host, span),
+            5..=9 => world.stop_for(host, span),
+            10..=12 => {
+                world.step_clock(host, chance.random_range(-YEAR_MILLIS..=YEAR_MILLIS));
+            }
+            _ => {}
         }
     }
 
@@ -143,6 +195,7 @@ impl Campaign {
         world.faults.dies_at_write = 0;
         world.faults.write_fails = 0;
         for host in 0..world.hosts.len() {
+            world.go_on(host);
             world.start(host);
         }
         world.come_to_rest();
@@ -160,6 +213,25 @@ impl Campaign {
 }
 
 impl World {
+    /// What the run came to, now that it has ended.
+    pub(crate) fn into_report(self) -> Result<Report, Box<Violation>> {
+        let rollouts = self.state().map_or(0, |state| state.history.len());
+        let version = self.checks.truth.as_ref().map_or(0, |truth| truth.mark.version);
+        match self.violation {
+            Some(violation) => Err(Box::new(violation)),
+            None => Ok(Report {
+                hash: self.trace.hash(),
+                events: self.trace.events(),
+                rollouts,
+                version,
+                hosts: self.hosts.len(),
+                chaos: Duration::ZERO,
+                lived: Duration::from_micros(self.now),
+                tally: self.tally,
+            }),
+        }
+    }
+
     /// Runs on until nothing is left to do; that it does not is a violation.
     fn come_to_rest(&mut self) {
         self.run_for(Duration::from_secs(20));
@@ -259,6 +331,9 @@ fn weather(rng: &mut StdRng) -> Weather {
 
 /// Longest chaos, in virtual seconds: as much as fits a test's patience for some hundred seeds.
 const CHAOS_MAX_SECONDS: u64 = 240;
+
+/// How far a clock steps, in milliseconds.
+const YEAR_MILLIS: i64 = 365 * 86_400_000;
 
 /// Within it a group in peace comes to rest: an election, the rest of a rollout of seven members
 /// and its catch-up, each turn with a timeout at worst, and the timeouts that end in a pause.

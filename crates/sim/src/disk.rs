@@ -45,6 +45,11 @@ impl Disk {
         Some(self.under_way.remove(at).file)
     }
 
+    /// How many writes are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
     /// The writer dies: each write under way is done or is not. The files that changed.
     pub(crate) fn crash(&mut self, rng: &mut StdRng) -> Vec<String> {
         let under_way = std::mem::take(&mut self.under_way);

@@ -14,6 +14,7 @@ use baton_wire::{Envelope, Message, codec};
 use crate::faults::Fault;
 use crate::net::chance;
 use crate::program::{HOOK_TIMEOUT, Play, Process, micros};
+use crate::tally::Occurrence;
 use crate::trace_words::{envelope_words, event_kind};
 use crate::world::{What, World};
 
@@ -24,6 +25,7 @@ pub(crate) enum Job {
     Unpack { group: GroupName, release: Release },
     ReadChannel { group: GroupName },
     Launch { group: GroupName, run: u64, launch: Arc<Launch> },
+    Halt { group: GroupName, run: u64 },
     Check { group: GroupName, check: u64, digest: Digest },
     Hook { group: GroupName, hook: u64, end: HookEnd, text: &'static str },
 }
@@ -59,6 +61,7 @@ impl World {
             Effect::Launch { group, run, launch } => {
                 let version = self.depot.version(&launch.target.release.digest);
                 self.say(host, &format!("launches {version} (run {run})"));
+                self.hosts[host].launching = Some(run);
                 self.job(host, (1, 15), Job::Launch { group, run, launch });
             }
             Effect::Halt { group, run, .. } => self.halt(host, group, run),
@@ -123,7 +126,11 @@ impl World {
             }
         }
         let [first, second] = self.net.ways(&mut self.rng, host, to, stream);
+        if first.is_none() {
+            self.tally.count(Occurrence::NothingArrived);
+        }
         if let Some(after) = second {
+            self.tally.count(Occurrence::ArrivedTwice);
             let envelope = Box::new(envelope.clone());
             self.later(after, What::Deliver { to, from, envelope });
         }
@@ -140,7 +147,7 @@ impl World {
         } else {
             let from = self.host_at(from).map_or("?", |from| &self.hosts[from].name);
             let words = format!("hears from {from}: {words}");
-            self.say(to, &words);
+            self.mutter(to, &words);
         }
     }
 
@@ -160,6 +167,7 @@ impl World {
             // Before the write, during it, or when it is done and nobody knows yet.
             let when = [0, after / 2, after][self.between(0, 2) as usize / 1_000 % 3];
             let back = Some(self.between(50, 8_000));
+            self.tally.count(Occurrence::KilledAtWrite);
             self.later(when, What::Fault(Fault::Kill { host, back }));
         }
         self.later(after, What::Written { host, life, write, ok });
@@ -176,6 +184,7 @@ impl World {
             Ok(())
         } else {
             let file = self.hosts[host].disk.fail(write).unwrap_or_default();
+            self.tally.count(Occurrence::WriteFailed);
             self.say(host, &format!("the write of {file} fails"));
             Err(Text::new(&format!("{file}: fsync: input/output error")))
         };
@@ -222,7 +231,11 @@ impl World {
                 let result = self.depot.read(host);
                 self.handle(host, Event::Channel { group, result });
             }
-            Job::Launch { group, run, launch } => self.launch(host, group, run, &launch),
+            Job::Launch { group, run, launch } => {
+                self.hosts[host].launching.take_if(|launching| *launching == run);
+                self.launch(host, group, run, &launch);
+            }
+            Job::Halt { group, run } => self.halt(host, group, run),
             Job::Check { group, check, digest } => {
                 let result = self.health(host, &digest);
                 self.handle(host, Event::Checked { group, check, result });
@@ -262,6 +275,7 @@ impl World {
     pub(crate) fn exits(&mut self, host: usize, pid: u32) {
         if self.end_process(host, pid) {
             self.say(host, &format!("process {pid} ends by itself"));
+            self.tally.count(Occurrence::ProgramEnded);
             let event = Event::Exited {
                 group: self.group.clone(),
                 pid,
@@ -273,6 +287,13 @@ impl World {
     }
 
     fn halt(&mut self, host: usize, group: GroupName, run: u64) {
+        // What is being started is stopped as soon as it has been.
+        if self.hosts[host].launching.is_some() {
+            let life = self.hosts[host].life;
+            let job = Box::new(Job::Halt { group, run });
+            self.later(STARTING, What::Done { host, life, job });
+            return;
+        }
         self.check_halt(host);
         let life = self.hosts[host].life;
         let Some((pid, digest)) =
@@ -376,6 +397,7 @@ impl World {
         let Some(behaviour) = self.depot.behaviour(host, &process.digest) else { return false };
         let running = || self.hosts.iter().filter(|host| host.process.is_some()).count();
         self.hosts[host].powered
+            && !self.hosts[host].is_suspended(self.now)
             && process.is_well(behaviour, self.now)
             && (behaviour.needs_members == 0 || running() >= behaviour.needs_members)
     }
@@ -384,13 +406,22 @@ impl World {
     pub(crate) fn well_since(&self, host: usize) -> Option<u64> {
         let process = self.hosts[host].process.as_ref().filter(|_| self.is_well(host))?;
         let after = self.depot.behaviour(host, &process.digest)?.healthy_after?;
-        Some(process.started + micros(after))
+        Some((process.started + micros(after)).max(self.hosts[host].suspended.1))
     }
 
     /// Since when the service on `host` does not serve; `None` while it does.
     pub(crate) fn unwell_since(&self, host: usize) -> Option<u64> {
         if self.is_well(host) {
             return None;
+        }
+        let machine = &self.hosts[host];
+        if machine.is_suspended(self.now)
+            && machine.process.as_ref().is_some_and(|process| {
+                let behaviour = self.depot.behaviour(host, &process.digest);
+                behaviour.is_some_and(|behaviour| process.is_well(behaviour, machine.suspended.0))
+            })
+        {
+            return Some(machine.suspended.0);
         }
         let Some(process) = &self.hosts[host].process else {
             return Some(self.hosts[host].unwell_since);
@@ -409,6 +440,9 @@ fn through_codec(envelope: &Envelope) -> Result<Envelope, String> {
     let bytes = codec::encode(envelope).map_err(|cause| cause.to_string())?;
     codec::decode(&bytes).map_err(|cause| cause.to_string())
 }
+
+/// How often a stop looks whether the start under way is done, in microseconds.
+const STARTING: u64 = 10_000;
 
 /// Join addresses of every node: the first hosts, as a configuration would have them.
 const SEEDS: usize = 2;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use baton_node::Event;
 
 use crate::program::micros;
+use crate::tally::Occurrence;
 use crate::world::{What, World};
 
 /// Something that befalls a machine.
@@ -29,17 +30,26 @@ impl World {
             Fault::Kill { host, back } => self.kill_back(host, back),
             Fault::PowerOff { host, back } => {
                 self.say(host, "the power fails");
+                self.tally.count(Occurrence::PowerFailed);
                 self.lose_power(host, back);
             }
             Fault::Reboot { host, back } => {
                 if self.hosts[host].powered {
                     self.say(host, "the machine reboots");
+                    self.tally.count(Occurrence::Rebooted);
                     self.lose_power(host, Some(back));
                 }
             }
             Fault::Start { host, plan } => {
-                if self.hosts[host].plan == plan {
-                    self.switch_on(host);
+                if self.hosts[host].plan != plan {
+                    return;
+                }
+                match self.hosts[host].suspended_until(self.now) {
+                    // Nobody starts a daemon on a machine that stands still.
+                    Some(until) => {
+                        self.later(until - self.now, What::Fault(Fault::Start { host, plan }));
+                    }
+                    None => self.switch_on(host),
                 }
             }
         }
@@ -50,6 +60,7 @@ impl World {
             return;
         }
         self.say(host, "the daemon is killed");
+        self.tally.count(Occurrence::DaemonKilled);
         self.stop_daemon(host);
         self.come_back(host, back);
     }
@@ -67,10 +78,18 @@ impl World {
         let machine = &mut self.hosts[host];
         machine.node = None;
         machine.tick_at = None;
+        // A killed daemon is stopped no more, and who pulls the plug ends a suspension.
+        machine.go_on(self.now);
         machine.plan += 1;
         machine.hooks.clear();
         machine.disk.busy_until = 0;
-        for file in machine.disk.crash(&mut self.rng) {
+        let under_way = machine.disk.under_way();
+        let kept = machine.disk.crash(&mut self.rng);
+        for _ in kept.len()..under_way {
+            self.tally.count(Occurrence::WriteLost);
+        }
+        for file in kept {
+            self.tally.count(Occurrence::WriteKept);
             self.file_changed(host, &file);
         }
         self.checks.ended(host);
@@ -123,9 +142,51 @@ impl World {
     pub fn restart_daemon(&mut self, host: usize, after: Duration) {
         if self.hosts[host].node.is_some() {
             self.say(host, "the daemon is restarted in good order");
+            self.tally.count(Occurrence::DaemonRestarted);
             self.handle(host, Event::Goodbye { stop_services: false });
             self.befall(Fault::Kill { host, back: Some(micros(after)) });
         }
+    }
+
+    /// The whole machine stands still for `span`, its program with it; its clocks go on.
+    pub fn suspend(&mut self, host: usize, span: Duration) {
+        if !self.hosts[host].powered || self.hosts[host].is_suspended(self.now) {
+            return;
+        }
+        self.say(host, &format!("the machine is suspended for {span:?}"));
+        self.tally.count(Occurrence::MachineSuspended);
+        self.hosts[host].stand_still(self.now, self.now + micros(span), true);
+    }
+
+    /// The daemon gets no turn to run for `span`, as under SIGSTOP; its program serves on.
+    pub fn stop_for(&mut self, host: usize, span: Duration) {
+        if self.hosts[host].node.is_none() || self.hosts[host].is_suspended(self.now) {
+            return;
+        }
+        self.say(host, &format!("the daemon is stopped for {span:?}"));
+        self.tally.count(Occurrence::DaemonStopped);
+        self.hosts[host].stand_still(self.now, self.now + micros(span), false);
+    }
+
+    /// Whatever stands still goes on.
+    pub fn go_on(&mut self, host: usize) {
+        let now = self.now;
+        self.hosts[host].go_on(now);
+    }
+
+    /// People's clock on this machine jumps by so many milliseconds.
+    pub fn step_clock(&mut self, host: usize, by: i64) {
+        self.say(host, &format!("people's clock jumps by {by} ms"));
+        self.tally.count(Occurrence::ClockStepped);
+        let skew = &mut self.hosts[host].skew;
+        *skew = skew.saturating_add(by).clamp(-SKEW_MAX, SKEW_MAX);
+    }
+
+    /// Nothing passes from one host to another.
+    pub fn cut(&mut self, from: usize, to: usize) {
+        self.trace.say(self.now, "net", &format!("cut: {from} to {to}"));
+        self.tally.count(Occurrence::LinkCut);
+        self.net.cut(from, to);
     }
 
     /// The program on this host dies.
@@ -142,6 +203,7 @@ impl World {
 
     /// No link between the two sides carries anything.
     pub fn partition(&mut self, side: &[usize]) {
+        self.tally.count(Occurrence::Partition);
         let all: Vec<usize> = (0..self.hosts.len()).collect();
         self.trace.say(self.now, "net", &format!("partition: {side:?} against the others"));
         for one in all.iter().filter(|host| side.contains(host)) {
@@ -163,6 +225,7 @@ impl World {
     pub fn lose_depot(&mut self, hosts: &[usize]) {
         self.trace.say(self.now, "depot", &format!("out of reach of {hosts:?}"));
         self.depot.unreachable.extend(hosts);
+        self.tally.count(Occurrence::DepotLost);
     }
 
     /// A ledger file rots on a machine that is off; its daemon finds that at its start.
@@ -185,3 +248,6 @@ impl World {
         self.say(host, "an older copy of the ledger's file is put back");
     }
 }
+
+/// How far people's clock may be off, in milliseconds: two years, either way.
+const SKEW_MAX: i64 = 2 * 365 * 86_400_000;

@@ -29,12 +29,18 @@ pub(crate) struct Host {
     /// World time minus the machine's boot clock; before the world began for the first boot.
     booted: i64,
     /// What people's clock on it is off by, in milliseconds.
-    skew: i64,
+    pub(crate) skew: i64,
+    /// Nothing runs on it until then: it is suspended, or its daemon is stopped.
+    still_until: u64,
+    /// Its program stands still from there to there, too: the last suspension.
+    pub(crate) suspended: (u64, u64),
     pub(crate) disk: Disk,
     pub(crate) manifests: Manifests,
     pub(crate) revisions: Revisions,
     pub(crate) unpacked: BTreeSet<Digest>,
     pub(crate) process: Option<Process>,
+    /// The run whose start is under way.
+    pub(crate) launching: Option<u64>,
     /// Since when no program of the service is well, while none runs.
     pub(crate) unwell_since: u64,
     /// Hooks that run, by number, with what ends them.
@@ -65,11 +71,14 @@ impl Host {
             counter: 0,
             booted: -rng.random_range(0..3_600_000_000_i64),
             skew: rng.random_range(-100_000..100_000),
+            still_until: 0,
+            suspended: (0, 0),
             disk: Disk::default(),
             manifests: Manifests::new(),
             revisions: Revisions::new(),
             unpacked: BTreeSet::new(),
             process: None,
+            launching: None,
             unwell_since: 0,
             hooks: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -77,6 +86,35 @@ impl Host {
             plan: 0,
             next_pid: 100,
         }
+    }
+
+    /// When it goes on, if it stands still at `now`.
+    pub(crate) fn still_until(&self, now: u64) -> Option<u64> {
+        (now < self.still_until).then_some(self.still_until)
+    }
+
+    /// When a program on it goes on, if the whole machine stands still at `now`.
+    pub(crate) fn suspended_until(&self, now: u64) -> Option<u64> {
+        self.is_suspended(now).then_some(self.suspended.1)
+    }
+
+    /// Its daemon, or with `all` everything on it, stands still from `now` to `until`.
+    pub(crate) fn stand_still(&mut self, now: u64, until: u64, all: bool) {
+        self.still_until = until;
+        if all {
+            self.suspended = (now, until);
+        }
+    }
+
+    /// It goes on, whatever was planned.
+    pub(crate) fn go_on(&mut self, now: u64) {
+        self.still_until = self.still_until.min(now);
+        self.suspended.1 = self.suspended.1.min(now);
+    }
+
+    /// Whether everything on it stands still.
+    pub(crate) fn is_suspended(&self, now: u64) -> bool {
+        (self.suspended.0..self.suspended.1).contains(&now)
     }
 
     /// The machine's clocks at world time `now`.
@@ -110,6 +148,7 @@ impl Host {
         self.nonce = BootNonce::from_random(rng.random());
         self.counter = 0;
         self.hooks.clear();
+        self.launching = None;
         let adopted = self
             .process
             .as_ref()

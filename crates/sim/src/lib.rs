@@ -14,6 +14,7 @@
 
 pub mod campaign;
 pub mod check;
+pub mod course;
 pub mod depot;
 mod disk;
 mod effects;
@@ -22,8 +23,11 @@ mod host;
 pub mod net;
 pub mod operator;
 pub mod program;
+pub mod runner;
 pub mod scenario;
+pub mod script;
 pub mod settings;
+pub mod tally;
 pub mod trace;
 mod trace_words;
 pub mod traffic;
@@ -31,7 +35,11 @@ pub mod world;
 
 pub use campaign::Campaign;
 pub use check::Violation;
+pub use course::Course;
 pub use net::{Network, Weather};
 pub use program::{Behaviour, Play};
+pub use runner::{Runner, Sum};
+pub use script::Script;
 pub use settings::Setup;
+pub use tally::{Occurrence, Tally};
 pub use world::World;

@@ -73,6 +73,7 @@ impl Operator {
     /// The same command under its id, perhaps at another node: an answer was lost.
     fn repeat(&mut self, world: &mut World, host: usize) {
         if let Some((action, id)) = self.last.clone() {
+            world.tally.count(crate::Occurrence::CommandRepeated);
             world.type_with_id(host, action, Some(id));
         }
     }

@@ -28,6 +28,8 @@ pub struct Setup {
     pub rollback: Policy,
     /// Every envelope is encoded and decoded on its way.
     pub through_codec: bool,
+    /// The command that plays it again, for people.
+    pub replay: String,
     /// Lines of the trace that are kept in words.
     pub trace_lines: usize,
 }
@@ -44,6 +46,7 @@ impl Setup {
             update: short_policy(),
             rollback: short_policy(),
             through_codec: seed.is_multiple_of(20),
+            replay: format!("baton sim --seed {seed}"),
             trace_lines: 40,
         }
     }

@@ -19,6 +19,7 @@ use crate::host::Host;
 use crate::net::Network;
 use crate::program::micros;
 use crate::settings::{Setup, group};
+use crate::tally::Tally;
 use crate::trace::Trace;
 use crate::traffic::Traffic;
 
@@ -38,6 +39,8 @@ pub struct World {
     pub(crate) checks: Checks,
     /// What happened.
     pub trace: Trace,
+    /// How often each fault and rare branch occurred so far.
+    pub tally: Tally,
     pub(crate) violation: Option<Violation>,
     pub(crate) replies: BTreeMap<u64, Reply>,
     pub(crate) next_request: u64,
@@ -83,6 +86,24 @@ pub(crate) enum What {
     Fault(crate::faults::Fault),
 }
 
+impl What {
+    /// Until when it has to wait, because whom it happens to stands still at `now`.
+    fn waits_until(&self, hosts: &[Host], now: u64) -> Option<u64> {
+        match self {
+            Self::Tick(host)
+            | Self::Deliver { to: host, .. }
+            | Self::Answer { host, .. }
+            | Self::Written { host, .. }
+            | Self::Done { host, .. } => hosts[*host].still_until(now),
+            // A program goes on while only its daemon is stopped.
+            Self::Exit { host, .. } | Self::Stopped { host, .. } => {
+                hosts[*host].suspended_until(now)
+            }
+            Self::Fault(_) => None,
+        }
+    }
+}
+
 impl World {
     /// A world of machines that were never switched on, and an empty depot.
     pub fn new(setup: Setup) -> Self {
@@ -99,6 +120,7 @@ impl World {
             faults: Faults { write_max: Duration::from_millis(3), ..Faults::default() },
             checks: Checks::new(hosts.len()),
             trace: Trace::new(setup.trace_lines),
+            tally: Tally::default(),
             violation: None,
             replies: BTreeMap::new(),
             next_request: 0,
@@ -177,6 +199,11 @@ impl World {
     }
 
     fn happen(&mut self, what: What) {
+        // A machine that stands still does nothing; what comes meanwhile waits in its buffers.
+        if let Some(until) = what.waits_until(&self.hosts, self.now) {
+            self.later(until - self.now, what);
+            return;
+        }
         match what {
             What::Tick(host) => self.ticked(host),
             What::Deliver { to, from, envelope } => {
@@ -208,6 +235,10 @@ impl World {
 
     /// Hands one event to a node, does what it wants done, and looks at what came of it.
     pub(crate) fn handle(&mut self, host: usize, event: Event) {
+        if let Some(until) = self.hosts[host].still_until(self.now) {
+            self.answer(host, until - self.now, event);
+            return;
+        }
         let now = self.hosts[host].clocks(self.now);
         let Some(node) = self.hosts[host].node.as_mut() else { return };
         node.handle(now, event);
@@ -252,7 +283,7 @@ impl World {
     }
 
     fn ticked(&mut self, host: usize) {
-        if self.hosts[host].tick_at != Some(self.now) {
+        if self.hosts[host].tick_at.is_none_or(|planned| planned > self.now) {
             return;
         }
         self.hosts[host].tick_at = None;
@@ -283,6 +314,10 @@ impl World {
         self.trace.say(self.now, &self.hosts[host].name, words);
     }
 
+    pub(crate) fn mutter(&mut self, host: usize, words: &str) {
+        self.trace.mutter(self.now, &self.hosts[host].name, words);
+    }
+
     pub(crate) fn violate(&mut self, invariant: &'static str, what: String) {
         if self.violation.is_none() {
             self.trace.say(self.now, "world", &format!("VIOLATION of {invariant}: {what}"));
@@ -292,6 +327,7 @@ impl World {
                 what,
                 at: Duration::from_micros(self.now),
                 recent: self.trace.recent().map(str::to_owned).collect(),
+                replay: self.setup.replay.clone(),
             };
             self.violation = Some(violation);
         }

@@ -1,7 +1,7 @@
 //! Invariant 3: one leader per term of a lineage; a committed record is never lost and never
 //! replaced by one with a smaller (term, version).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_ledger::LedgerFile;
 use baton_types::{FileId, LineageId, NodeId, Term};
@@ -14,6 +14,8 @@ pub struct LedgerCheck {
     commits: BTreeMap<LineageId, BTreeMap<Mark, u64>>,
     files: Vec<Option<OnDisk>>,
     nodes: BTreeMap<(NodeId, FileId), (LineageId, Mark)>,
+    /// Who ever had exactly that record on disk.
+    held: BTreeMap<(LineageId, Mark), BTreeSet<(NodeId, FileId)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -33,6 +35,7 @@ impl LedgerCheck {
             commits: BTreeMap::new(),
             files: vec![None; hosts],
             nodes: BTreeMap::new(),
+            held: BTreeMap::new(),
         }
     }
 
@@ -77,29 +80,38 @@ impl LedgerCheck {
         }
         if let Some((newest, _)) = commits.last_key_value() {
             if *newest > mark {
-                return Err(format!("{name} commits {mark:?} after {newest:?}"));
+                return self.late(name, record);
             }
             if newest.version > mark.version {
                 return Err(format!("{name} replaces {newest:?} by {mark:?}: the version falls"));
             }
         }
         commits.insert(mark, content);
-        let holders = record
-            .voters
-            .iter()
-            .filter(|voter| {
-                self.nodes
-                    .get(&(voter.node, voter.file))
-                    .is_some_and(|(lineage, held)| *lineage == record.lineage && *held >= mark)
-            })
-            .count();
-        if !record.voters.is_empty() && holders * 2 <= record.voters.len() {
-            let of = record.voters.len();
-            return Err(format!(
-                "{name} commits {mark:?} with {holders} of {of} voters holding it"
-            ));
-        }
+        on_a_majority(name, record, |voter| {
+            self.nodes
+                .get(voter)
+                .is_some_and(|(lineage, held)| *lineage == record.lineage && *held >= mark)
+        })?;
         Ok(true)
+    }
+
+    /// A host notices only now, after later commits, that a record was committed: a leader that
+    /// stood still reads the answers that had come meanwhile. That is so if a majority once had
+    /// that very record; and what was committed later is built on it.
+    fn late(&mut self, name: &str, record: &Record) -> Result<bool, String> {
+        let mark = record.mark();
+        let held = self.held.get(&(record.lineage, mark));
+        on_a_majority(name, record, |voter| held.is_some_and(|held| held.contains(voter)))?;
+        let commits = self.commits.entry(record.lineage).or_default();
+        let before = commits.range(..mark).next_back().map(|(mark, _)| mark.version);
+        let after = commits.range(mark..).next().map(|(mark, _)| mark.version);
+        if before.is_some_and(|before| before > mark.version)
+            || after.is_some_and(|after| after < mark.version)
+        {
+            return Err(format!("{name} commits {mark:?} between {before:?} and {after:?}"));
+        }
+        commits.insert(mark, hash(record));
+        Ok(false)
     }
 
     /// A ledger file is durable.
@@ -116,6 +128,8 @@ impl LedgerCheck {
     ) -> Result<(), String> {
         if let Some(record) = &file.record {
             self.nodes.insert((node, file.file), (record.lineage, record.mark()));
+            let held = self.held.entry((record.lineage, record.mark())).or_default();
+            held.insert((node, file.file));
         }
         let new = OnDisk {
             file: file.file,
@@ -144,6 +158,23 @@ impl LedgerCheck {
     /// Somebody put an older file back: the host's own words before it do not bind that file.
     pub fn rolled_back(&mut self, host: usize) {
         self.files[host] = None;
+    }
+}
+
+/// A record is on the disks of most of its voters; one without voters is a test's.
+fn on_a_majority(
+    name: &str,
+    record: &Record,
+    holds: impl Fn(&(NodeId, FileId)) -> bool,
+) -> Result<(), String> {
+    let of = record.voters.len();
+    let holders = record.voters.iter().filter(|voter| holds(&(voter.node, voter.file))).count();
+    match of > 0 && holders * 2 <= of {
+        true => Err(format!(
+            "{name} commits {:?} with {holders} of {of} voters holding it",
+            record.mark()
+        )),
+        false => Ok(()),
     }
 }
 
@@ -198,8 +229,7 @@ mod tests {
         assert_eq!(check.committed("n1", &record(3, 2, 2)), Ok(true));
         for (wrong, why) in [
             (record(3, 2, 9), "another content"),
-            (record(2, 2, 2), "a smaller term"),
-            (record(3, 1, 2), "a smaller version"),
+            (record(2, 3, 2), "a smaller term, and a version that falls after it"),
             (record(4, 1, 2), "a smaller version in a greater term"),
         ] {
             assert!(check.clone().committed("n3", &wrong).is_err(), "{why}");
@@ -220,6 +250,27 @@ mod tests {
         assert!(check.clone().committed("n1", &record).is_err());
         check.written(1, NodeId::from_random(2), "n2", &held).expect("fits");
         assert_eq!(check.committed("n1", &record), Ok(true));
+    }
+
+    #[test]
+    fn a_commit_that_is_noticed_late_must_have_been_one() {
+        let voter = |n| Voter { node: NodeId::from_random(n), file: FileId::from_random(7) };
+        let of = |term, version| {
+            let voters = vec![voter(1), voter(2), voter(3)];
+            Record { voters, ..record(term, version, 1) }
+        };
+        let (old, new) = (of(1, 4), of(2, 5));
+        let mut check = LedgerCheck::new(3);
+        for (host, record) in [(0, &old), (0, &new), (1, &new), (2, &new)] {
+            let id = NodeId::from_random(host as u128 + 1);
+            let held = file(3, None, Some(record.clone()));
+            check.written(host, id, "n", &held).expect("fits");
+        }
+        assert_eq!(check.committed("n1", &new), Ok(true));
+        assert!(check.clone().committed("n3", &old).is_err(), "one of three had it");
+        let id = NodeId::from_random(2);
+        check.held.entry((old.lineage, old.mark())).or_default().insert((id, voter(2).file));
+        assert_eq!(check.committed("n3", &old), Ok(false));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use baton_types::{CommandAction, CommandId, CommandResult, Digest, LineageId, No
 use baton_wire::codec;
 use baton_wire::ledger::Mark;
 
+use crate::tally::Occurrence;
 use crate::world::World;
 
 pub use budget::{BudgetCheck, Disruption, Stop};
@@ -42,6 +43,8 @@ pub struct Violation {
     pub at: Duration,
     /// The last events in words.
     pub recent: Vec<String>,
+    /// The command that plays the run again.
+    pub replay: String,
 }
 
 impl fmt::Display for Violation {
@@ -54,11 +57,7 @@ impl fmt::Display for Violation {
         for line in &self.recent {
             writeln!(f, "  {line}")?;
         }
-        writeln!(
-            f,
-            "replay: BATON_SIM_SEED={} cargo test -p baton-sim --test seeds -- --nocapture",
-            self.seed
-        )
+        writeln!(f, "replay: {}", self.replay)
     }
 }
 
@@ -170,6 +169,9 @@ impl World {
                 Err(what) => results.push((RECORD, Err(what))),
             }
         }
+        if leading && !before.leading {
+            self.tally.count(Occurrence::LeaderChanged);
+        }
         self.checks.seen[host] = Seen { place, leading };
         for (invariant, result) in results {
             self.verdict(invariant, result);
@@ -186,6 +188,7 @@ impl World {
             (COUNT, self.checks.count.record(old, &truth.state)),
             (HALT, self.checks.halt.record(old, &truth.state)),
         ];
+        self.tally.record(old, &truth.state);
         self.checks.budget.record(self.now, &truth.state);
         self.checks.program.record(&truth.state);
         let words = format!(
@@ -195,7 +198,7 @@ impl World {
             self.state_words(&truth.state)
         );
         self.checks.truth = Some(truth);
-        self.say(host, &words);
+        self.mutter(host, &words);
         for (invariant, result) in results {
             self.verdict(invariant, result);
         }
@@ -267,8 +270,10 @@ impl World {
     pub(crate) fn check_reply(&mut self, host: usize, reply: &Reply) {
         let Reply::Command { id, answer } = reply else { return };
         if answer.result != CommandResult::Done {
+            self.tally.count(Occurrence::CommandRefused);
             return;
         }
+        self.tally.count(Occurrence::CommandDone);
         let Some((_, action)) = self.checks.commands.iter().find(|(typed, _)| typed == id) else {
             return;
         };

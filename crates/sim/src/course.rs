@@ -1,0 +1,89 @@
+//! Which life a campaign plays: its seed, and what is fixed by whoever asks for it.
+//!
+//! Invariant: the same course is the same life, and [`Course::command`] names exactly that course.
+
+use std::time::Duration;
+
+use crate::campaign::{Campaign, Report};
+use crate::check::Violation;
+
+/// One seed, and what is not left to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// Members of the group; by chance if `None`.
+    pub hosts: Option<usize>,
+    /// How long faults and operators go on; by chance if `None`.
+    pub chaos: Option<Duration>,
+    /// Without the faults that came later, so that a seed plays the life that it had before them.
+    pub plain: bool,
+    /// How many of the last events a broken promise is told with.
+    pub last_events: usize,
+}
+
+impl Course {
+    /// Everything that is left to chance is decided by `seed`.
+    pub fn of(seed: u64) -> Self {
+        Self { seed, hosts: None, chaos: None, plain: false, last_events: LAST_EVENTS }
+    }
+
+    /// The same with another seed.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
+    }
+
+    /// The command that plays it.
+    pub fn command(&self) -> String {
+        let mut command = format!("baton sim --seed {}", self.seed);
+        if let Some(hosts) = self.hosts {
+            command += &format!(" --hosts {hosts}");
+        }
+        if let Some(chaos) = self.chaos {
+            command += &format!(" --minutes {}", chaos.as_secs() / 60);
+        }
+        if self.plain {
+            command += " --plain";
+        }
+        command
+    }
+
+    /// Plays it.
+    ///
+    /// # Errors
+    ///
+    /// The first promise that was broken.
+    pub fn play(&self) -> Result<Report, Box<Violation>> {
+        Campaign::on(self).run()
+    }
+}
+
+/// As many as a person reads, and enough for most causes.
+const LAST_EVENTS: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_names_what_is_not_left_to_chance() {
+        let course = Course::of(7);
+        assert_eq!(course.command(), "baton sim --seed 7");
+        let course = Course {
+            hosts: Some(4),
+            chaos: Some(Duration::from_secs(120)),
+            plain: true,
+            ..course.with_seed(8)
+        };
+        assert_eq!(course.command(), "baton sim --seed 8 --hosts 4 --minutes 2 --plain");
+    }
+
+    #[test]
+    fn what_is_fixed_is_fixed() {
+        let course = Course { hosts: Some(2), chaos: Some(Duration::ZERO), ..Course::of(3) };
+        let report = course.play().expect("no promise broken");
+        assert_eq!((report.hosts, report.chaos), (2, Duration::ZERO));
+        assert_eq!(course.play().expect("again").hash, report.hash);
+    }
+}
