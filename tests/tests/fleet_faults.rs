@@ -44,6 +44,22 @@ fn others_turn(hello: &Hello<Fleet>) -> (usize, usize) {
     found.unwrap()
 }
 
+/// Waits until some member other than the leader is at this step of its turn; returns the leader.
+fn leader_at(hello: &Hello<Fleet>, step: &str) -> usize {
+    let mut found = None;
+    wait::until(&format!("a turn that is {step}"), LIMIT, || {
+        let status = hello.status(0)?;
+        let leader = status["leader"].as_str().unwrap_or("").to_owned();
+        let members = status["rollout"]["members"].as_array().cloned().unwrap_or_default();
+        let there = |member: &serde_json::Value| {
+            member["turn"] == step && member["name"] != leader.as_str()
+        };
+        found = hello.leader(0).filter(|_| members.iter().any(there));
+        if found.is_some() { Ok(()) } else { Err(status.to_string()) }
+    });
+    found.unwrap()
+}
+
 /// Every member's turn was given once, and everybody runs `version`.
 fn expect_each_once(hello: &Hello<Fleet>, version: &str) {
     let status = hello.wait_for(version, &["completed", "completed_with_exceptions"]);
@@ -122,6 +138,31 @@ fn s25_install_reboots_the_machine_and_the_turn_goes_on_after_it() {
         hello.ring.host(host).start();
     }
     expect_each_once(&hello, "2-reboots");
+}
+
+#[test]
+fn s20_the_next_leader_goes_on_at_whatever_step_the_last_one_was_killed() {
+    let short = "start_timeout = \"5s\"\nmonitor = \"1200ms\"\nturn_timeout = \"60s\"";
+    let Some(mut hello) = fleet(short) else { return };
+    // Every step lasts long enough to be seen and killed in.
+    let up = "$BATON_STATE_DIR/up";
+    let run = format!("rm -f {up}; sleep 1; touch {up}; exec sleep 3600");
+    let health = format!("[ -e {up} ] || exit 2");
+    let hooks = [("install", "sleep 1")];
+    for (version, step) in [("20", "offered"), ("21", "taken"), ("22", "monitoring")] {
+        let scripts = Scripts { run: &run, health: &health, hooks: &hooks, ..Scripts::default() };
+        hello.publish(version, scripts);
+        hello.promote(version);
+        let leader = leader_at(&hello, step);
+        hello.ring.host(leader).kill();
+        let asked = (leader + 1) % HOSTS;
+        wait::until("another leader", LIMIT, || match hello.leader(asked) {
+            Some(next) if next != leader => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        hello.ring.host(leader).start();
+        expect_each_once(&hello, version);
+    }
 }
 
 #[test]

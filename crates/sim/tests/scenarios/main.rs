@@ -6,6 +6,7 @@
 
 mod again;
 mod members;
+mod nights;
 mod operators;
 mod relays;
 mod revisions;
