@@ -303,6 +303,60 @@ fn a_rolling_restart_gives_everybody_a_new_process_of_the_same_release() {
     cli.run(&["rollout", "rollback", GROUP]).expect(1, &["nothing completed before"]);
 }
 
+/// The machine of each member reboots between stop and start, and everybody else waits.
+#[test]
+fn a_rolling_reboot_takes_one_machine_after_the_other() {
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts::default());
+    hello.start("start_timeout = \"20s\"\nmonitor = \"1s\"\nturn_timeout = \"80s\"");
+    hello.roll("1", &["completed"]);
+    hello.expect_running("1", 3);
+    let before = pids(&hello);
+    let told = hello.ring.hosts()[1].cli().run(&["rollout", "reboot", GROUP]);
+    told.expect(0, &["reboot of every member's machine starts"]);
+    let mut rebooted = Vec::new();
+    while rebooted.len() < 3 {
+        let mut wanting = Vec::new();
+        wait::until("a machine that is to reboot", LIMIT, || {
+            let hosts = hello.ring.hosts().iter().enumerate();
+            wanting = hosts.filter(|(_, host)| host.wants_reboot()).map(|(at, _)| at).collect();
+            if wanting.is_empty() { Err(hello.status(0)?.to_string()) } else { Ok(()) }
+        });
+        assert_eq!(wanting.len(), 1, "one at a time");
+        let host = wanting[0];
+        assert!(!rebooted.contains(&host), "once each");
+        let mut others = before.iter().enumerate().filter(|(at, _)| *at != host);
+        assert!(others.all(|(_, (_, pid))| !rebooted.is_empty() || alive(*pid)));
+        assert!(!alive(before[host].1), "it was stopped before its machine went");
+        if rebooted.is_empty() {
+            // A daemon that comes back in the same boot starts nothing.
+            hello.ring.host(host).kill();
+            hello.ring.host(host).start();
+            let name = hello.ring.hosts()[host].name().to_owned();
+            wait::until("the turn goes on", LIMIT, || {
+                let status = hello.status(host)?.to_string();
+                if status.contains("rebooting this machine") { Ok(()) } else { Err(status) }
+            });
+            assert!(pids(&hello).iter().all(|(other, _)| *other != name));
+        }
+        hello.ring.host(host).cut_power();
+        hello.ring.host(host).start();
+        rebooted.push(host);
+    }
+    wait::until("the end of the reboot", LIMIT, || {
+        let status = hello.status(0)?;
+        let rollout = &status["rollout"];
+        let ended = rollout["kind"] == "reboot" && rollout["state"] == "completed";
+        if ended { Ok(()) } else { Err(status.to_string()) }
+    });
+    hello.expect_running("1", 3);
+    assert_eq!(hello.status(0).unwrap()["baseline"]["release"], "hello/1");
+}
+
+fn alive(pid: u64) -> bool {
+    is_alive(pid.try_into().expect("a pid"))
+}
+
 fn greeting(text: &str) -> (String, toml::Value) {
     ("GREETING".to_owned(), toml::Value::String(text.to_owned()))
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use baton_config::Settings;
@@ -54,7 +55,8 @@ pub(crate) struct State {
     loading: BTreeMap<GroupName, (String, ServiceSettings)>,
     ready: bool,
     status: String,
-    rebooting: bool,
+    /// Whether this machine is being rebooted; one that refused may be asked again.
+    rebooting: Arc<AtomicBool>,
 }
 
 /// Where events come from.
@@ -316,7 +318,8 @@ impl Shell {
     }
 
     fn reboot(&mut self, group: &GroupName) {
-        if std::mem::replace(&mut self.state.rebooting, true) {
+        let rebooting = Arc::clone(&self.state.rebooting);
+        if rebooting.swap(true, Ordering::Relaxed) {
             return;
         }
         let (command, group) = (self.reboot_command.clone(), group.clone());
@@ -325,6 +328,7 @@ impl Shell {
                 Ok(()) => tracing::info!("{group}: the reboot of this machine is under way"),
                 Err(cause) => {
                     tracing::error!("{group}: {}", crate::disk::describe(&cause));
+                    rebooting.store(false, Ordering::Relaxed);
                 }
             }
         });

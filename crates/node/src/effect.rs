@@ -142,7 +142,7 @@ pub enum Effect {
         /// The file's content.
         json: String,
     },
-    /// Reboot this machine: an install hook asked for it.
+    /// Reboot this machine: an install hook or a rolling reboot asked for it.
     Reboot {
         /// For which service.
         group: GroupName,

@@ -29,7 +29,11 @@ impl Operator {
             68..=73 => self.command(world, host, CommandAction::Cancel),
             74..=81 => self.command(world, host, CommandAction::Rollback { to: None }),
             82..=83 => self.start_some(world, host),
-            84 => self.command(world, host, CommandAction::Restart),
+            84 => {
+                let reboots = world.rng.random_bool(0.5);
+                let action = if reboots { CommandAction::Reboot } else { CommandAction::Restart };
+                self.command(world, host, action);
+            }
             85..=89 => self.cordon(world, host, true),
             90..=97 => self.cordon(world, host, false),
             _ => world.crash_program(host),

@@ -285,6 +285,11 @@ impl World {
         starts.count()
     }
 
+    /// How often the machine of `host` has booted.
+    pub fn boots(&self, host: usize) -> u64 {
+        self.hosts[host].machine_boot
+    }
+
     /// Whether the service on `host` serves.
     pub fn serves(&self, host: usize) -> bool {
         self.is_well(host)

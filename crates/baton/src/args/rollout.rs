@@ -66,7 +66,7 @@ pub(crate) enum RolloutCommand {
         #[command(flatten)]
         wait: Wait,
     },
-    /// Reboot the machine of every member, one at a time (not in this version: refused)
+    /// Reboot the machine of every member, one at a time; what else runs there is down meanwhile
     Reboot {
         #[command(flatten)]
         typed: Typed,

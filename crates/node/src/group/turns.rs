@@ -72,7 +72,11 @@ impl Group {
                 MemberOutput::StopService => self.stop_for_turn(now, shared),
                 MemberOutput::StartService(target) => self.start_for_turn(now, shared, target),
                 MemberOutput::Reboot => {
-                    let text = "the install hook asks for a reboot of this machine";
+                    let turn = self.member.file().turn.as_ref();
+                    let text = match turn.map(|turn| turn.terms.manner) {
+                        Some(Manner::Reboot) => "this machine reboots: it is its turn",
+                        _ => "the install hook asks for a reboot of this machine",
+                    };
                     shared.log(Line::new(Level::Warning, text).of(&self.name));
                     shared.effects.push(Effect::Reboot { group: self.name.clone() });
                 }

@@ -1,4 +1,5 @@
-//! `rollout restart`: every member stops and starts what it runs, one after the other.
+//! `rollout restart` and `rollout reboot`: every member stops and starts what it runs, one after the
+//! other; in the second its machine reboots between the two.
 //!
 //! Invariant: nothing that the ledger wants of anybody changes: not the baseline, not a member's
 //! target, not what is rejected.
@@ -57,6 +58,12 @@ impl Lead {
         let new = self.plan(now, view, kind, baseline, None);
         supersede(draft, new);
         let paused = held(draft, &group);
-        Ok(format!("{kind} of every member starts, one after the other, each {on}{paused}"))
+        Ok(match kind {
+            RolloutKind::Reboot => format!(
+                "reboot of every member's machine starts, one after the other; each member starts \
+                 again {on}{paused}"
+            ),
+            _ => format!("{kind} of every member starts, one after the other, each {on}{paused}"),
+        })
     }
 }

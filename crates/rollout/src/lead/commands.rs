@@ -63,10 +63,7 @@ impl Lead {
                 return answer(CommandResult::Done, "the channel is read now", shown(draft));
             }
             CommandAction::Restart => self.again(now, draft, view, RolloutKind::Restart),
-            CommandAction::Reboot => Err(format!(
-                "rolling reboots are not in this version; `baton rollout restart {group}` restarts \
-                 the service on every member, one after the other"
-            )),
+            CommandAction::Reboot => self.again(now, draft, view, RolloutKind::Reboot),
             CommandAction::RemoveVoter { .. } => {
                 Err("voters are the ledger's: this command is not for the rollout".to_owned())
             }

@@ -93,16 +93,19 @@ impl Member {
     fn could_not_save(&mut self, now: Now) {
         self.unsaved = Some(now.moment + SAVE_AGAIN);
         let Some(turn) = self.file.turn.as_ref() else { return };
-        if turn.stage != Stage::Begun && !turn.stage.is_before_begun() {
+        // A boot that the record does not know of would be followed by another one, and so on.
+        let must_wait = turn.stage.is_before_begun() || turn.stage.is_down();
+        if !must_wait || self.has_rebooted() {
             return self.enter(now);
         }
         // Nothing is done, and nothing stopped, on the word of a record that is not there.
+        let is_stopped = matches!(turn.stage, Stage::Rebooting { .. });
         if turn.stage == Stage::Begun {
             self.claim = None;
             self.set_stage(now, Stage::Installed);
         }
         self.faults = self.faults.saturating_add(1);
-        self.environment = self.faults >= ENVIRONMENT_TRIES;
+        self.environment = self.faults >= ENVIRONMENT_TRIES && !is_stopped;
         self.note = Text::new("cannot write the turn's record to disk");
         self.say_progress(now);
     }
@@ -179,6 +182,7 @@ impl Member {
             Stage::Installed if self.claim.is_some() => TurnStep::Claiming,
             Stage::Installed => TurnStep::AskingReady,
             Stage::Begun => TurnStep::Stopping,
+            Stage::Rebooting { .. } => TurnStep::Rebooting,
             Stage::Started => TurnStep::Starting,
             Stage::Healthy => TurnStep::Verifying,
             Stage::Monitoring => TurnStep::Monitoring,

@@ -47,6 +47,11 @@ pub enum Stage {
     Installed,
     /// The *go* was heard: the old release is being stopped. From here on there is no withdrawal.
     Begun,
+    /// Nothing of the old release runs, and the machine is to reboot before it is started again.
+    Rebooting {
+        /// The boot that has to end: another boot id means that it did.
+        boot: [u8; 16],
+    },
     /// The target is being started.
     Started,
     /// First healthy; `verify` is to run.
@@ -67,7 +72,15 @@ pub enum Stage {
 impl Stage {
     /// Whether the old release was, or may have been, stopped in this turn, and the turn goes on.
     pub const fn is_disrupting(&self) -> bool {
-        matches!(self, Self::Begun | Self::Started | Self::Healthy | Self::Monitoring)
+        matches!(
+            self,
+            Self::Begun | Self::Rebooting { .. } | Self::Started | Self::Healthy | Self::Monitoring
+        )
+    }
+
+    /// Whether the service is down by intent, so that nobody is to start it but the turn.
+    pub const fn is_down(&self) -> bool {
+        matches!(self, Self::Begun | Self::Rebooting { .. })
     }
 
     /// Whether the turn may still be withdrawn.

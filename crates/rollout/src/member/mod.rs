@@ -9,6 +9,7 @@ mod clock;
 pub mod file;
 mod message;
 mod prepare;
+mod reboot;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -206,7 +207,7 @@ enum Doing {
     Pausing(Moment),
     /// The *go* for the claim.
     Claiming,
-    /// The reboot that `install` asked for.
+    /// The reboot that `install`, or a rolling reboot, asked for.
     Rebooting,
     /// The service's next note.
     Service,
@@ -263,8 +264,8 @@ impl Member {
     /// What the service is to run now, turn or not: the node starts it at boot without asking
     /// anybody. `None`: nothing, because it never ran anything or is between two releases.
     pub fn wants_running(&self) -> Option<&Target> {
-        let stopping = self.file.turn.as_ref().is_some_and(|turn| turn.stage == Stage::Begun);
-        self.file.running.as_ref().filter(|_| !stopping)
+        let down = self.file.turn.as_ref().is_some_and(|turn| turn.stage.is_down());
+        self.file.running.as_ref().filter(|_| !down)
     }
 
     /// The durable record as it is now (perhaps not yet on disk).

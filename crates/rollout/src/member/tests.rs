@@ -47,10 +47,14 @@ fn has(outputs: &[MemberOutput], wanted: fn(&MemberOutput) -> bool) -> bool {
 
 /// A member on r1 that has claimed its turn to r2 at 100 ms.
 fn claiming() -> (Member, ClaimId) {
+    claiming_in(Manner::Bring)
+}
+
+fn claiming_in(manner: Manner) -> (Member, ClaimId) {
     let file = MemberFile { running: Some(target(1)), ..MemberFile::default() };
     let mut member = open(file, at(0));
     let terms = Box::new(Terms {
-        manner: Manner::Bring,
+        manner,
         target: target(2),
         baseline: Some(target(1)),
         depot: "file:///srv/depot".to_owned(),
@@ -62,19 +66,30 @@ fn claiming() -> (Member, ClaimId) {
     say(&mut member, at(1), TurnMessage::Offer { turn: TURN, terms });
     let (before, after) = saved(&mut member, at(2));
     assert!(!has(&before, |o| matches!(o, MemberOutput::Fetch { .. })), "the disk first");
+    let verdict = HookVerdict::Yes { ran: false };
+    let ready = MemberInput::HookDone { kind: HookKind::Ready, verdict: verdict.clone() };
+    let claim = |member: &mut Member| {
+        member.input(at(100), ready);
+        let outputs = member.take_outputs().into_iter();
+        let mut claim = outputs.filter_map(|output| match output {
+            MemberOutput::Send(TurnMessage::Claim { claim, .. }) => Some(claim),
+            _ => None,
+        });
+        claim.next().expect("a claim")
+    };
+    if manner.keeps() {
+        let hook = |kind| MemberOutput::RunHook { kind, target: target(1) };
+        assert!(after.contains(&hook(HookKind::Ready)), "what it runs is asked: {after:?}");
+        let claim = claim(&mut member);
+        return (member, claim);
+    }
     assert!(has(&after, |o| matches!(o, MemberOutput::Fetch { .. })));
     let digest = target(2).release.digest;
     member.input(at(3), MemberInput::Fetched { digest, result: FetchResult::Done });
     member.input(at(4), MemberInput::Unpacked { digest, result: FetchResult::Done });
-    let verdict = HookVerdict::Yes { ran: false };
-    member
-        .input(at(5), MemberInput::HookDone { kind: HookKind::Install, verdict: verdict.clone() });
-    member.input(at(100), MemberInput::HookDone { kind: HookKind::Ready, verdict });
-    let claim = member.take_outputs().into_iter().find_map(|output| match output {
-        MemberOutput::Send(TurnMessage::Claim { claim, .. }) => Some(claim),
-        _ => None,
-    });
-    (member, claim.expect("a claim"))
+    member.input(at(5), MemberInput::HookDone { kind: HookKind::Install, verdict });
+    let claim = claim(&mut member);
+    (member, claim)
 }
 
 #[test]
@@ -151,4 +166,84 @@ fn a_turn_that_has_begun_is_not_displaced() {
     let other = TurnId { rollout: RolloutId([8; 16]), ..TURN };
     say(&mut member, at(202), TurnMessage::Offer { turn: other, terms });
     assert_eq!(member.file().turn.as_ref().map(|turn| turn.turn), Some(TURN));
+}
+
+/// A member whose turn to reboot has stopped its program, with the write of that under way.
+fn stopped_for_a_reboot() -> Member {
+    let (mut member, claim) = claiming_in(Manner::Reboot);
+    say(&mut member, at(200), TurnMessage::Go { turn: TURN, claim });
+    let (_, after) = saved(&mut member, at(201));
+    assert!(has(&after, |o| matches!(o, MemberOutput::StopService)));
+    member.input(at(300), MemberInput::Service(ServiceNote::Stopped));
+    member
+}
+
+fn reboots(outputs: &[MemberOutput]) -> bool {
+    has(outputs, |o| matches!(o, MemberOutput::Reboot))
+}
+
+fn starts(outputs: &[MemberOutput]) -> bool {
+    outputs.contains(&MemberOutput::StartService(target(1)))
+}
+
+#[test]
+fn a_machine_reboots_only_after_its_place_is_on_disk_and_starts_in_the_next_boot() {
+    let mut member = stopped_for_a_reboot();
+    let (before, after) = saved(&mut member, at(301));
+    assert!(!reboots(&before) && reboots(&after) && !starts(&after));
+    assert_eq!(member.wants_running(), None, "the turn starts it, in the next boot");
+    // A new daemon in the same boot asks once more.
+    let mut same = open(member.file().clone(), at(400));
+    let outputs = same.take_outputs();
+    assert!(reboots(&outputs) && !starts(&outputs));
+    let settings = member.settings;
+    let file = member.file().clone();
+    let mut next = Member::open(settings, node("n1"), [2; 16], file, 3, at(50));
+    saved(&mut next, at(51));
+    let (before, after) = saved_of(&mut next, at(52));
+    assert!(!reboots(&before) && !reboots(&after) && starts(&after), "{after:?}");
+    assert_eq!(next.wants_running(), Some(&target(1)));
+}
+
+/// As [`saved`], for a write that was asked for before its outputs were taken.
+fn saved_of(member: &mut Member, now: Now) -> (Vec<MemberOutput>, Vec<MemberOutput>) {
+    let token = member.tokens;
+    let before = member.take_outputs();
+    member.input(now, MemberInput::Persisted { token, ok: true });
+    (before, member.take_outputs())
+}
+
+#[test]
+fn a_disk_that_refuses_keeps_the_machine_from_rebooting() {
+    let mut member = stopped_for_a_reboot();
+    for round in 0..10 {
+        let now = at(1_400 + round * 1_100);
+        let token = member.tokens;
+        member.input(now, MemberInput::Persisted { token, ok: false });
+        member.tick(at(1_400 + round * 1_100 + 1_000));
+        let outputs = member.take_outputs();
+        assert!(!reboots(&outputs), "{outputs:?}");
+        let environment = |o: &MemberOutput| {
+            matches!(o, MemberOutput::Send(TurnMessage::Progress { environment: true, .. }))
+        };
+        assert!(!outputs.iter().any(environment), "it is not true that nothing was stopped");
+    }
+    let (_, after) = saved_of(&mut member, at(20_000));
+    assert!(reboots(&after));
+}
+
+#[test]
+fn a_machine_that_does_not_reboot_fails_its_turn_and_serves_again() {
+    let mut member = stopped_for_a_reboot();
+    saved(&mut member, at(301));
+    member.tick(at(300_299));
+    assert!(!starts(&member.take_outputs()));
+    assert_eq!(member.next_tick().map(|at| at <= Moment::from_millis(300_300)), Some(true));
+    member.tick(at(300_300));
+    let outputs = member.take_outputs();
+    assert!(starts(&outputs), "{outputs:?}");
+    let stage = &member.file().turn.as_ref().expect("a turn").stage;
+    let why = format!("{stage:?}");
+    assert!(why.contains("did not reboot within 5m"), "{why}");
+    assert_eq!(member.wants_running(), Some(&target(1)));
 }

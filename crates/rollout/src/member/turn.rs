@@ -93,6 +93,7 @@ impl Member {
                 None => self.claim_turn(now),
             },
             Stage::Begun => self.stop_old(now),
+            Stage::Rebooting { .. } => return self.reboot_in_turn(now),
             Stage::Started => {
                 self.doing = Doing::Service;
                 self.healthy = false;
@@ -172,7 +173,7 @@ impl Member {
                 self.set_stage(now, Stage::Installed);
                 if ran { self.save() } else { self.enter(now) }
             }
-            (HookKind::Install, HookVerdict::Reboot) => self.reboot(now),
+            (HookKind::Install, HookVerdict::Reboot) => self.reboot_for_install(now),
             (HookKind::Install, HookVerdict::No(why) | HookVerdict::NotYet(why)) => {
                 self.end(now, TurnOutcome::Failed, &format!("install failed: {why}"));
             }
@@ -199,18 +200,6 @@ impl Member {
             }
             _ => {}
         }
-    }
-
-    fn reboot(&mut self, now: Now) {
-        let boots = self.file.turn.as_ref().map_or(0, |turn| turn.boots);
-        if boots >= TURN_MAX_BOOTS {
-            let reason = format!("install asked for more than {TURN_MAX_BOOTS} reboots");
-            return self.end(now, TurnOutcome::Failed, &reason);
-        }
-        self.note = Text::new("rebooting for install");
-        self.doing = Doing::Rebooting;
-        self.say_progress(now);
-        self.outputs.push_back(MemberOutput::Reboot);
     }
 
     fn not_ready(&mut self, now: Now, why: Text) {
@@ -271,10 +260,7 @@ impl Member {
                 }
                 self.note = Text::default();
                 self.stop_took = now.moment.since(turn.since);
-                // `since` stays: `start_timeout` counts from the stop.
-                if let Some(turn) = &mut self.file.turn {
-                    turn.stage = Stage::Started;
-                }
+                self.stage_after_stop(now);
                 self.doing = Doing::Idle;
                 self.save();
             }
@@ -318,6 +304,7 @@ impl Member {
         }
         let Some(turn) = &self.file.turn else { return };
         match turn.stage {
+            Stage::Rebooting { .. } => self.did_not_reboot(now),
             Stage::Started => {
                 let limit = turn.terms.start_timeout;
                 let took = exact_duration(limit);
@@ -348,6 +335,7 @@ impl Member {
     pub(super) fn stage_deadline(&self) -> Option<Moment> {
         let turn = self.file.turn.as_ref()?;
         match turn.stage {
+            Stage::Rebooting { .. } => self.reboot_deadline(),
             // A restart of the daemon gives the service time to be heard again.
             Stage::Started => Some(turn.since.max(self.opened) + turn.terms.start_timeout),
             Stage::Monitoring if self.healthy => Some(turn.since + turn.terms.monitor),

@@ -48,7 +48,9 @@ pub(crate) struct Host {
     /// From the stop of a program to its end.
     pub(crate) stop_takes: u64,
     pub(crate) outbox: Vec<TurnMessage>,
-    boots: u8,
+    pub(crate) boots: u8,
+    /// Whether the machine obeys when it is told to reboot.
+    pub(crate) reboot_works: bool,
     events: Vec<(Moment, u32, MemberInput)>,
     /// Which start of the program an event is about.
     generation: u32,
@@ -75,6 +77,7 @@ impl Host {
             stop_takes: 50,
             outbox: Vec::new(),
             boots: 0,
+            reboot_works: true,
             events: Vec::new(),
             generation: 0,
             fetched: Vec::new(),
@@ -223,7 +226,8 @@ impl Host {
                     self.start(now, target);
                 }
             }
-            MemberOutput::Reboot => self.boot(now),
+            MemberOutput::Reboot if self.reboot_works => self.boot(now),
+            MemberOutput::Reboot => {}
             MemberOutput::Phase(_) => {}
         }
     }

@@ -8,6 +8,7 @@ mod scenarios_basic;
 mod scenarios_commands;
 mod scenarios_config;
 mod scenarios_faults;
+mod scenarios_reboot;
 mod scenarios_restart;
 mod scenarios_waves;
 

@@ -16,7 +16,7 @@ fn name(rng: &mut StdRng) -> String {
 
 fn command(rng: &mut StdRng) -> CommandAction {
     let version = Version::new(rng.random_range(1..=4u8).to_string()).expect("a version");
-    match rng.random_range(0..11) {
+    match rng.random_range(0..12) {
         0 => CommandAction::Pause,
         1 | 2 => CommandAction::Resume,
         3 => CommandAction::Cancel,
@@ -25,7 +25,8 @@ fn command(rng: &mut StdRng) -> CommandAction {
         6 => CommandAction::Retry,
         7 => CommandAction::Start { version: Some(version) },
         8 => CommandAction::Restart,
-        9 => CommandAction::Cordon { node: node(&name(rng)) },
+        9 => CommandAction::Reboot,
+        10 => CommandAction::Cordon { node: node(&name(rng)) },
         _ => CommandAction::Uncordon { node: node(&name(rng)) },
     }
 }

@@ -1,8 +1,9 @@
-//! Rolling restarts in the whole world: everybody stops and starts what it runs, one at a time.
+//! Rolling restarts and reboots in the whole world: everybody stops and starts what it runs, one at a
+//! time.
 
 use baton_rollout::{RolloutKind, RolloutState as State, TurnState as Turn};
 use baton_sim::scenario::MINUTE;
-use baton_sim::{Behaviour, Play, World};
+use baton_sim::{Behaviour, Play, Setup, World};
 use baton_types::CommandAction;
 
 use crate::{five, five_with, seconds};
@@ -77,4 +78,50 @@ fn a_member_that_does_not_come_up_again_pauses_the_restart_and_its_release_stays
     world.run_until("everybody is back on 1", MINUTE * 20, |world| {
         world.rollout_ended() && world.baseline() == "1" && world.run("1") == 5
     });
+}
+
+#[test]
+fn a_reboot_takes_one_machine_after_the_other() {
+    let mut world = five();
+    let (before, asked) = (starts(&world), world.follower());
+    let boots: Vec<u64> = world.all().map(|host| world.boots(host)).collect();
+    world.must(asked, CommandAction::Reboot);
+    assert_eq!(follow(&mut world, RolloutKind::Reboot, State::Completed), 1);
+    let after: Vec<u64> = world.all().map(|host| world.boots(host) - 1).collect();
+    assert_eq!(after, boots, "once each");
+    let wanted: Vec<usize> = before.iter().map(|count| count + 1).collect();
+    assert_eq!(starts(&world), wanted, "once each");
+    assert_eq!((world.baseline().as_str(), world.turns(Turn::Passed)), ("1", 5));
+}
+
+#[test]
+fn a_reboot_goes_on_over_a_daemon_and_a_power_line_that_fail_in_its_turn() {
+    let mut world = five();
+    let (leader, asked) = (world.leader().expect("a leader"), world.follower());
+    world.must(asked, CommandAction::Reboot);
+    world.run_until("a turn is taken", MINUTE, |world| world.in_turn(Turn::Taken).is_some());
+    let member = world.in_turn(Turn::Taken).expect("one in its turn");
+    let boots = world.boots(member);
+    world.bounce_daemon(member, seconds(1));
+    world.pass(seconds(2));
+    world.kill_daemon(leader);
+    world.pass(seconds(3));
+    world.power_cycle(member, seconds(20));
+    world.pass(seconds(30));
+    world.start(leader);
+    follow(&mut world, RolloutKind::Reboot, State::Completed);
+    assert!((1..=3).contains(&(world.boots(member) - boots)));
+    assert_eq!((world.baseline().as_str(), world.run("1")), ("1", 5));
+}
+
+#[test]
+fn groups_of_one_and_two_reboot_although_their_quorum_goes_with_the_machine() {
+    for count in [1, 2] {
+        let mut world = World::on_release_1(Setup::of(1, count), Behaviour::healthy());
+        let boots: Vec<u64> = world.all().map(|host| world.boots(host)).collect();
+        world.must(0, CommandAction::Reboot);
+        follow(&mut world, RolloutKind::Reboot, State::Completed);
+        let after: Vec<u64> = world.all().map(|host| world.boots(host) - 1).collect();
+        assert_eq!(after, boots, "{count} members, once each");
+    }
 }
