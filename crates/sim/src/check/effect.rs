@@ -90,7 +90,10 @@ fn effect(old: &GroupState, new: &GroupState, action: &CommandAction) -> Result<
         CommandAction::Pause => new.pause.is_some(),
         CommandAction::Resume => new.pause.is_none(),
         CommandAction::Cancel => {
-            new.next.is_none() && goes_on.is_none_or(|now| now.ending.is_some())
+            // What the channel has next may be planned in the same record.
+            let planned = old.next.as_deref().map(|next| next.id);
+            let starts = planned.is_some() && planned == new.next.as_deref().map(|next| next.id);
+            !starts && goes_on.is_none_or(|now| now.ending.is_some())
         }
         CommandAction::Start { .. } => begins(),
         CommandAction::Rollback { .. } => {
@@ -103,7 +106,9 @@ fn effect(old: &GroupState, new: &GroupState, action: &CommandAction) -> Result<
         }
         CommandAction::Retry => {
             let again = under_way.zip(goes_on).is_some_and(|(was, now)| was.epoch < now.epoch);
-            begins() || again || goes_on.is_none() && old.gave_up != new.gave_up
+            // Who gets a new attempt may be gone, and the rollout over, in the same record.
+            let over = under_way.is_some() && goes_on.is_none();
+            begins() || again || over || old.gave_up != new.gave_up
         }
         _ => true,
     };
@@ -188,6 +193,24 @@ mod tests {
         let mut again = new.clone();
         rollout(&mut again).epoch += 1;
         assert_eq!(check(&old, &again, CommandAction::Retry), Ok(()));
+    }
+
+    #[test]
+    fn a_cancelled_plan_that_starts_all_the_same_is_seen() {
+        use baton_rollout::rollout::Ending;
+        let planned = |number| with_id(&running(), number, RolloutKind::Update).rollout;
+        let old = GroupState { next: planned(8), ..running() };
+        let mut new = after(&old, 1);
+        rollout(&mut new).ending =
+            Some(Ending { state: RolloutState::Cancelled, reason: Text::default() });
+        assert!(check(&old, &new, CommandAction::Cancel).is_err());
+        new.next = planned(9);
+        assert_eq!(check(&old, &new, CommandAction::Cancel), Ok(()), "the channel had another");
+        new.next = None;
+        assert_eq!(check(&old, &new, CommandAction::Cancel), Ok(()));
+        new.rollout = None;
+        assert_eq!(check(&old, &new, CommandAction::Cancel), Ok(()), "it is over at once");
+        assert_eq!(check(&old, &new, CommandAction::Retry), Ok(()), "nobody was left to try");
     }
 
     #[test]
