@@ -64,6 +64,7 @@ impl Campaign {
     pub fn on(course: &Course) -> Self {
         let mut campaign = Self::first_floor(course);
         if !course.plain {
+            campaign.world.setup.cut_into_waves_or_zones();
             let mut further = StdRng::seed_from_u64(course.seed ^ 0xfa17_fa17);
             campaign.world.faults.write_fails = [0, 0, 2, 20][further.random_range(0..4)];
             campaign.further = Some(further);
@@ -161,7 +162,7 @@ impl Campaign {
             54..=56 => world.crash_program(host),
             57..=60 => {
                 let mut rng = StdRng::seed_from_u64(world.rng.random());
-                world.net.weather = weather(&mut rng);
+                world.set_weather(weather(&mut rng));
             }
             _ => self.operator.act(world),
         }
@@ -191,7 +192,7 @@ impl Campaign {
             return;
         }
         world.heal();
-        world.net.weather = Weather::CALM;
+        world.set_weather(Weather::CALM);
         world.faults.dies_at_write = 0;
         world.faults.write_fails = 0;
         for host in 0..world.hosts.len() {

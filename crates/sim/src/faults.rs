@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use baton_node::Event;
 
+use crate::net::Weather;
 use crate::program::micros;
 use crate::tally::Occurrence;
 use crate::world::{What, World};
@@ -214,9 +215,18 @@ impl World {
         }
     }
 
+    /// The network is as good or bad as that from now on.
+    pub fn set_weather(&mut self, weather: Weather) {
+        self.unsettled = self.now;
+        self.net.weather = weather;
+    }
+
     /// Every link carries again, and the depot is in reach of everybody.
     pub fn heal(&mut self) {
         self.trace.say(self.now, "net", "every link carries again");
+        if !self.net.is_open() {
+            self.unsettled = self.now;
+        }
         self.net.heal();
         self.depot.unreachable.clear();
     }

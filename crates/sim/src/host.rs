@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 
 use crate::disk::Disk;
 use crate::program::Process;
-use crate::settings::{Setup, group};
+use crate::settings::{Setup, ZONE_LABEL, group};
 
 /// See the module's page.
 pub(crate) struct Host {
@@ -21,6 +21,10 @@ pub(crate) struct Host {
     pub(crate) node: Option<Node>,
     /// Counts the daemon's starts: answers to an earlier one reach nobody.
     pub(crate) life: u64,
+    /// When its daemon was started last.
+    pub(crate) daemon_since: u64,
+    /// Which zone it stands in, in worlds that have zones.
+    pub(crate) zone: &'static str,
     /// Whether the machine runs.
     pub(crate) powered: bool,
     pub(crate) machine_boot: u64,
@@ -65,6 +69,8 @@ impl Host {
             addr,
             node: None,
             life: 0,
+            daemon_since: 0,
+            zone: ["east", "west"][index % 2],
             powered: false,
             machine_boot: 0,
             nonce: BootNonce::from_random(0),
@@ -96,6 +102,11 @@ impl Host {
     /// When a program on it goes on, if the whole machine stands still at `now`.
     pub(crate) fn suspended_until(&self, now: u64) -> Option<u64> {
         self.is_suspended(now).then_some(self.suspended.1)
+    }
+
+    /// Until when it last stood still.
+    pub(crate) fn stood_still_until(&self) -> u64 {
+        self.still_until
     }
 
     /// Its daemon, or with `all` everything on it, stands still from `now` to `until`.
@@ -164,7 +175,10 @@ impl Host {
                 u128::from(self.machine_boot) << 64 | u128::from(self.addr.port())
             ),
             timing: setup.timing.clone(),
-            labels: BTreeMap::new(),
+            labels: match setup.zoned {
+                true => BTreeMap::from([(ZONE_LABEL.to_owned(), self.zone.to_owned())]),
+                false => BTreeMap::new(),
+            },
             has_seeds: setup.hosts > 1,
             services: vec![setup.service()],
             files: self.disk.found(),

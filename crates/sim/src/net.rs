@@ -61,6 +61,12 @@ impl Network {
         self.cut.clear();
     }
 
+    /// Whether everything passes between all, if not at once: losses of up to a twentieth delay
+    /// news, they do not withhold it.
+    pub fn is_open(&self) -> bool {
+        self.cut.is_empty() && self.weather.loss <= 50
+    }
+
     /// Whether something can pass now.
     pub fn carries(&self, from: usize, to: usize) -> bool {
         !self.cut.contains(&(from, to))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use baton_types::manifest::HealthTiming;
-use baton_types::policy::{Policy, Strategy};
+use baton_types::policy::{Limit, Policy, Strategy};
 use baton_types::service::{Runner, ServiceSettings};
 use baton_types::timing::{Profile, RingTiming};
 use baton_types::{GroupName, Name};
@@ -26,6 +26,8 @@ pub struct Setup {
     pub update: Policy,
     /// Policy of a rollback.
     pub rollback: Policy,
+    /// Hosts carry a label of their zone.
+    pub zoned: bool,
     /// Every envelope is encoded and decoded on its way.
     pub through_codec: bool,
     /// The command that plays it again, for people.
@@ -45,10 +47,26 @@ impl Setup {
             strategy: Strategy::Rolling,
             update: short_policy(),
             rollback: short_policy(),
+            zoned: false,
             through_codec: seed.is_multiple_of(20),
             replay: format!("baton sim --seed {seed}"),
             trace_lines: 40,
         }
+    }
+
+    /// Of ten seeds, two have waves and two have zones. The seed's number decides that, so that the
+    /// others play the life that they had before.
+    pub(crate) fn cut_into_waves_or_zones(&mut self) {
+        let soak = Duration::from_secs(if self.seed.is_multiple_of(2) { 0 } else { 3 });
+        let zoned = self.seed % 5 == 2;
+        for policy in [&mut self.update, &mut self.rollback] {
+            if self.seed % 5 == 1 {
+                policy.waves = vec![Limit::Count(1), Limit::Percent(60), Limit::Percent(100)];
+                policy.wave_soak = soak;
+            }
+            policy.zone_label = zoned.then(|| ZONE_LABEL.to_owned());
+        }
+        self.zoned = zoned;
     }
 
     /// The service's settings on every node.
@@ -73,6 +91,9 @@ impl Setup {
         }
     }
 }
+
+/// The label that makes zones.
+pub(crate) const ZONE_LABEL: &str = "zone";
 
 /// The group of every world.
 pub fn group() -> GroupName {

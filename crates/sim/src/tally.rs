@@ -51,6 +51,14 @@ impl Tally {
         if before.map_or(0, superseded) < superseded(now) {
             self.count(Occurrence::Superseded);
         }
+        let wave = |state: &GroupState| state.rollout.as_deref().map(|r| (r.id, r.phase, r.wave));
+        if let (Some((was, phase, before)), Some((is, now_in, wave))) =
+            (before.and_then(wave), wave(now))
+            && (was, phase) == (is, now_in)
+            && before < wave
+        {
+            self.count(Occurrence::NextWave);
+        }
         if old.map_or(0, |(_, _, failed, _)| failed) < failed {
             self.count(Occurrence::TurnFailed);
         }
@@ -141,6 +149,8 @@ occurrences! {
     RolledBack, "rolled back";
     Cancelled, "cancelled";
     Superseded, "superseded";
+    NextWave, "next wave begun";
+    NextZone, "next zone begun";
     CommandDone, "command done";
     CommandRefused, "command refused";
     CommandRepeated, "command repeated under its id";
@@ -166,6 +176,6 @@ mod tests {
         sum.add(&tally);
         assert_eq!(sum.missing(SEEDS_THAT_SHOW_ALL), []);
         assert_eq!(sum.of(Occurrence::WriteLost), 1);
-        assert_eq!(sum.rows().map(|(_, count)| count).sum::<u64>(), 31);
+        assert_eq!(sum.rows().map(|(_, count)| count).sum::<u64>(), Occurrence::ALL.len() as u64);
     }
 }

@@ -53,6 +53,8 @@ pub struct World {
     /// Events within the second that began then: a live-lock ends the run.
     spins: u32,
     second: u64,
+    /// When the network last was bad, or became good.
+    pub(crate) unsettled: u64,
 }
 
 /// How disks fail, and how often a daemon dies at a write.
@@ -130,6 +132,7 @@ impl World {
             asked: 0,
             spins: 0,
             second: 0,
+            unsettled: 0,
             hosts,
             setup,
         }
@@ -253,6 +256,7 @@ impl World {
         let setup = self.setup.clone();
         let boot = self.hosts[host].boot(&setup, &mut self.rng);
         let now = self.hosts[host].clocks(self.now);
+        self.hosts[host].daemon_since = self.now;
         self.say(host, "the daemon starts");
         self.hosts[host].node = Some(Node::new(boot, now));
         self.hosts[host].tick_at = None;

@@ -33,7 +33,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "N", value_parser = jobs, conflicts_with = "seed")]
     pub(crate) jobs: Option<usize>,
     /// Without the faults that came later: refused writes, machines that stand still, clocks that
-    /// step, members that join late
+    /// step, members that join late, waves and zones
     #[arg(long)]
     pub(crate) plain: bool,
     /// Print one number over everything that happened, for each seed

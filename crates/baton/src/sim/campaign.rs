@@ -5,12 +5,11 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use baton_sim::{Course, Runner, Sum};
-use baton_types::format_duration;
 
 use crate::args::SimArgs;
 use crate::exit::{DONE, Failure};
 use crate::live::Live;
-use crate::output::{Output, write_stderr};
+use crate::output::{Output, count, write_stderr};
 
 use super::report::{Outcome, events, grouped, hex, lived, tally_lines, violation_lines};
 
@@ -118,9 +117,10 @@ fn result_lines(sum: &Sum, jobs: usize, took: Duration, out: &mut Output) -> Res
     let kept = sum.seeds - sum.broken;
     out.lines([
         format!(
-            "{} seeds played in {} on {jobs} threads, {:.1} a second",
+            "{} seeds played in {} on {}, {:.1} a second",
             grouped(sum.seeds),
-            format_duration(Duration::from_secs(took.as_secs())),
+            lived(took),
+            count(jobs, "thread"),
             sum.seeds as f64 / took.as_secs_f64().max(0.001)
         ),
         format!(
@@ -215,8 +215,8 @@ fn progress_line(seeds: u64, broken: u64, of: u64, took: Duration) -> String {
     let left = match seeds {
         seeds if seeds == 0 || seeds >= of => String::new(),
         _ => {
-            let left = ((of - seeds.min(of)) as f64 / speed) as u64;
-            format!(", about {} left", format_duration(Duration::from_secs(left)))
+            let left = Duration::from_secs(((of - seeds) as f64 / speed) as u64);
+            format!(", about {} left", lived(left))
         }
     };
     let (seeds, of) = (grouped(seeds), grouped(of));
@@ -260,6 +260,7 @@ mod tests {
         for (seeds, took, want) in [
             (0, second(1), "0 of 2,000 seeds, 0.0 a second, 1 broken"),
             (500, second(50), "500 of 2,000 seeds, 10.0 a second, 1 broken, about 2m 30s left"),
+            (1_999, second(400), "1,999 of 2,000 seeds, 5.0 a second, 1 broken, about 0s left"),
             (2_000, second(200), "2,000 of 2,000 seeds, 10.0 a second, 1 broken"),
         ] {
             assert_eq!(progress_line(seeds, 1, 2_000, took), want);

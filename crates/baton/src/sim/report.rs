@@ -146,9 +146,12 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-/// A time of the world, in whole seconds.
+/// A time, in whole seconds.
 pub(super) fn lived(lived: Duration) -> String {
-    format_duration(Duration::from_secs(lived.as_secs()))
+    match lived.as_secs() {
+        0 => "0s".to_owned(),
+        seconds => format_duration(Duration::from_secs(seconds)),
+    }
 }
 
 #[cfg(test)]

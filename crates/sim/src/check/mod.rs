@@ -3,14 +3,19 @@
 //! Invariant: a checker never changes the run; it is told what happened and says what was wrong
 //! with it. Each is a plain value, so that a test can feed it a run that must fail.
 
+mod baseline;
 mod budget;
 mod count;
+mod effect;
 mod halt;
 mod ledger;
+mod order;
+mod outcome;
 mod program;
 #[cfg(test)]
 mod samples;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -23,11 +28,16 @@ use baton_wire::ledger::Mark;
 
 use crate::tally::Occurrence;
 use crate::world::World;
+use budget::NEWS_TAKES;
 
+pub use baseline::BaselineCheck;
 pub use budget::{BudgetCheck, Disruption, Stop};
 pub use count::CountCheck;
+pub use effect::{EffectCheck, Typed};
 pub use halt::HaltCheck;
 pub use ledger::LedgerCheck;
+pub use order::{Known, OrderCheck};
+pub use outcome::OutcomeCheck;
 pub use program::ProgramCheck;
 
 /// A promise that was not kept, and how to see it again.
@@ -81,8 +91,12 @@ pub(crate) struct Checks {
     halt: HaltCheck,
     budget: BudgetCheck,
     program: ProgramCheck,
+    order: OrderCheck,
+    baseline: BaselineCheck,
+    effect: EffectCheck,
+    outcome: OutcomeCheck,
     seen: Vec<Seen>,
-    commands: Vec<(CommandId, CommandAction)>,
+    commands: Typed,
 }
 
 /// What was last seen of one host.
@@ -101,8 +115,12 @@ impl Checks {
             halt: HaltCheck,
             budget: BudgetCheck::default(),
             program: ProgramCheck::default(),
+            order: OrderCheck,
+            baseline: BaselineCheck::default(),
+            effect: EffectCheck::default(),
+            outcome: OutcomeCheck,
             seen: vec![Seen::default(); hosts],
-            commands: Vec::new(),
+            commands: Typed::new(),
         }
     }
 
@@ -119,7 +137,7 @@ impl Checks {
     }
 
     pub(crate) fn typed(&mut self, id: CommandId, action: &CommandAction) {
-        self.commands.push((id, action.clone()));
+        self.commands.insert(id, action.clone());
     }
 }
 
@@ -184,11 +202,20 @@ impl World {
     fn new_truth(&mut self, host: usize, truth: Truth) {
         let before = self.checks.truth.take();
         let old = before.as_ref().map(|truth| &truth.state);
+        let known = self.known();
+        let checks = &mut self.checks;
         let results = [
-            (COUNT, self.checks.count.record(old, &truth.state)),
-            (HALT, self.checks.halt.record(old, &truth.state)),
+            (ORDER, checks.order.record(old, &truth.state, &known)),
+            (COUNT, checks.count.record(old, &truth.state)),
+            (HALT, checks.halt.record(old, &truth.state)),
+            (BASELINE, checks.baseline.record(old, &truth.state)),
+            (EFFECT, checks.effect.record(old, &truth.state, &checks.commands)),
+            (OUTCOME, checks.outcome.record(old, &truth.state)),
         ];
         self.tally.record(old, &truth.state);
+        if known.zones_begun(old) == 1 && known.zones_begun(Some(&truth.state)) == 2 {
+            self.tally.count(Occurrence::NextZone);
+        }
         self.checks.budget.record(self.now, &truth.state);
         self.checks.program.record(&truth.state);
         let words = format!(
@@ -202,6 +229,26 @@ impl World {
         for (invariant, result) in results {
             self.verdict(invariant, result);
         }
+    }
+
+    /// What the observer knows of the members beside the record.
+    fn known(&self) -> Known {
+        let long_ago = |since: u64| since + NEWS_TAKES <= self.now;
+        let settled = self.net.is_open() && long_ago(self.unsettled);
+        let well = |host: &usize| {
+            let machine = &self.hosts[*host];
+            settled
+                && machine.node.is_some()
+                && long_ago(machine.daemon_since)
+                && long_ago(machine.stood_still_until())
+                && self.well_since(*host).is_some_and(long_ago)
+        };
+        let well = (0..self.hosts.len()).filter(well).map(|host| self.hosts[host].id).collect();
+        let zones = match self.setup.zoned {
+            true => self.hosts.iter().map(|host| (host.id, host.zone.to_owned())).collect(),
+            false => BTreeMap::new(),
+        };
+        Known { well, zones }
     }
 
     fn state_words(&self, state: &GroupState) -> String {
@@ -274,9 +321,7 @@ impl World {
             return;
         }
         self.tally.count(Occurrence::CommandDone);
-        let Some((_, action)) = self.checks.commands.iter().find(|(typed, _)| typed == id) else {
-            return;
-        };
+        let Some(action) = self.checks.commands.get(id) else { return };
         let state = self.checks.truth.as_ref().map(|truth| &truth.state);
         let result = self.checks.halt.acknowledged(*id, action, state);
         let name = self.hosts[host].name.clone();
@@ -334,8 +379,12 @@ impl World {
 }
 
 const BUDGET: &str = "invariant 1 (budget)";
+const ORDER: &str = "invariant 2 (order)";
 const LEADER: &str = "invariant 3 (one leader per term)";
 const RECORD: &str = "invariant 3 (committed records stay)";
 const COUNT: &str = "invariant 4 (exact count)";
 const HALT: &str = "invariant 5 (halt)";
+const BASELINE: &str = "invariant 6 (baseline)";
+const EFFECT: &str = "invariant 9 (effect of a command)";
+const OUTCOME: &str = "a committed outcome stands";
 const PROGRAM: &str = "a member runs only what it was told, once";
