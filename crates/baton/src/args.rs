@@ -250,6 +250,8 @@ mod tests {
             "rollout approve redis.default --id 00000000000000000000000000000001",
             "rollout restart redis.default --wait",
             "rollout reboot redis.default --wait",
+            "rollout reform redis.default",
+            "rollout reform redis.default --yes redis.default",
             "rollout history redis.default --json",
             "rollout explain redis.default",
             "config apply redis.default redis.toml --key depot.key --wait --timeout 5m",

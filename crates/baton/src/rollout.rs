@@ -3,6 +3,7 @@
 mod events;
 mod explain;
 mod follow;
+mod reform;
 mod render;
 mod watch;
 
@@ -59,6 +60,10 @@ pub(crate) async fn run(
         RolloutCommand::Reboot { typed, wait } => (typed, CommandAction::Reboot, Some(wait)),
         RolloutCommand::Pause(typed) => (typed, CommandAction::Pause, None),
         RolloutCommand::Cancel(typed) => (typed, CommandAction::Cancel, None),
+        RolloutCommand::Reform { typed, yes } => {
+            reform::confirm(&typed.group, yes, &mut std::io::stdin().lock())?;
+            (typed, CommandAction::Reform, None)
+        }
         RolloutCommand::Retry(typed) => (typed, CommandAction::Retry, None),
         RolloutCommand::Approve(typed) => (typed, CommandAction::Approve, None),
     };

@@ -4,6 +4,8 @@ use baton_types::{FileId, LineageId, NodeId, Term};
 use baton_wire::ledger::{LedgerMessage, Record, Voter};
 
 use crate::file::LedgerFile;
+use crate::reform::NoReform;
+use crate::survey::Survey;
 
 /// Something for the caller to do, in the order in which they come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,10 @@ pub enum LedgerOutput {
     NotLeading,
     /// One line for the journal.
     Note(String),
+    /// The same, of something that a person should know of.
+    Warning(String),
+    /// The answers to `survey` are in, or say why the group cannot be formed anew now.
+    Surveyed(Result<Survey, NoReform>),
 }
 
 /// How a ledger stands.

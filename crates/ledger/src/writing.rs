@@ -113,7 +113,7 @@ impl Ledger {
         self.step_down(now);
         self.stand = None;
         self.owed = Default::default();
-        self.forming.founding = false;
+        self.forming.founding = None;
         if self.writing.on_disk && self.file.file == self.durable.file {
             self.file = self.durable.clone();
             self.writing.dirty = false;

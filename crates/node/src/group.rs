@@ -7,6 +7,7 @@
 mod facts;
 mod leadership;
 mod outcomes;
+mod reform;
 mod revisions;
 mod running;
 mod status;
@@ -25,7 +26,7 @@ use baton_rollout::{
 use baton_supervise::{Launch, Service, ServiceState, ServiceTiming};
 use baton_types::limits::VOTER_LIMIT;
 use baton_types::manifest::HookKind;
-use baton_types::member::Desired;
+use baton_types::member::{Desired, LedgerFact};
 use baton_types::service::ServiceSettings;
 use baton_types::{
     Command, CommandAnswer, CommandId, GroupName, Moment, NodeId, Now, RolloutId, Target, Term,
@@ -83,6 +84,8 @@ pub(crate) struct Group {
     applications: Vec<Command>,
     /// Voters to remove, with the commands that ask for it.
     removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
+    /// A command to form the group anew, while it is carried out.
+    reforming: Option<reform::Reforming>,
     leading: bool,
     /// The leader that was last told of.
     told_leader: Option<NodeId>,
@@ -183,6 +186,7 @@ impl Group {
             fetches: Vec::new(),
             applications: Vec::new(),
             removals: BTreeMap::new(),
+            reforming: None,
             leading: false,
             told_leader: None,
             told_outcome: None,
@@ -307,12 +311,20 @@ impl Group {
                     let waiting = Waiting::Ledger(self.name.clone(), token);
                     shared.write(files::ledger(&self.name), &*file, waiting);
                 }
-                LedgerOutput::Committed(record) => self.committed(now, shared, &record),
+                LedgerOutput::Committed(record) => {
+                    self.committed(now, shared, &record);
+                    self.reform_committed(shared, &record);
+                }
                 LedgerOutput::Leading { .. } => self.leads(now, shared),
                 LedgerOutput::NotLeading => self.leads_no_more(),
                 LedgerOutput::Note(text) => {
                     shared.log(Line::new(Level::Info, text).of(&self.name));
                 }
+                LedgerOutput::Warning(text) => {
+                    let text = self.quorum_reason(shared, text);
+                    shared.log(Line::new(Level::Warning, text).of(&self.name));
+                }
+                LedgerOutput::Surveyed(result) => self.surveyed(now, shared, result),
             }
         }
         self.tell_leader(now, shared);
@@ -339,6 +351,7 @@ impl Group {
                 node,
                 liveness,
                 lineage: told.map(|fact| fact.lineage),
+                replaces: told.map(|fact| fact.replaces.clone()).unwrap_or_default(),
                 leader: told.and_then(|fact| fact.leader),
                 heard_of_me: None,
             });
@@ -349,7 +362,9 @@ impl Group {
                 || shared.ring.member(voter.node).is_some_and(|m| m.state == MemberState::Left);
             if has_left && seen.iter().all(|entry| entry.node != voter.node) {
                 let (node, liveness) = (voter.node, Liveness::Left);
-                seen.push(Seen { node, liveness, lineage: None, leader: None, heard_of_me: None });
+                let replaces = Vec::new();
+                let (lineage, leader, heard_of_me) = (None, None, None);
+                seen.push(Seen { node, liveness, lineage, replaces, leader, heard_of_me });
             }
         }
         // One that asked to be removed must not be let in again before it is gone.
@@ -427,16 +442,20 @@ impl Group {
 }
 
 /// Who leads a group according to the facts of its voters: the newest term in which a living voter
-/// names a living node. What a dead one said last would name a leader that leads no longer.
+/// names a living node. What a dead one said last would name a leader that leads no longer, and what
+/// is said of a lineage that was replaced counts no more.
 pub(crate) fn leader_by_facts(shared: &Shared, group: &GroupName) -> Option<NodeId> {
     let lives = |node: NodeId| {
         node == shared.me
             || shared.ring.member(node).is_some_and(|member| member.state.is_reachable())
     };
+    let of_today = |fact: &LedgerFact| {
+        shared.directory.ledgers(group).all(|(_, other)| !other.replaces.contains(&fact.lineage))
+    };
     shared
         .directory
         .ledgers(group)
-        .filter(|(voter, _)| lives(*voter))
+        .filter(|(voter, fact)| lives(*voter) && of_today(fact))
         .filter_map(|(_, fact)| Some((fact.term, fact.leader?)))
         .filter(|(_, leader)| lives(*leader))
         .max()

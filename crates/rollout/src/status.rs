@@ -54,7 +54,10 @@ pub fn status(
         voters: ledger.voters.iter().map(|node| view.name(*node)).collect(),
         lineage: ledger.lineage.clone(),
         baseline: state.baseline().map(target_status),
-        paused_by: state.pause.as_ref().map(|pause| format!("{} at {}", pause.by, pause.at)),
+        paused_by: state
+            .pause
+            .as_ref()
+            .map(|pause| format!("{} at {}{}", pause.by, pause.at, pause.because())),
         pending: pending(lead, state, view),
         rollout: rollout.map(|rollout| rollout_status(lead, now, state, view, rollout)),
         members: members(state, view),

@@ -70,6 +70,9 @@ pub enum CommandAction {
         /// SHA-256 of the revision.
         digest: Digest,
     },
+    /// Form the group anew, from the newest record that is left: a majority of its voters is lost
+    /// for good. Not for a leader: there is none.
+    Reform,
 }
 
 /// What came of a command. Kept in the ledger under the command's id.

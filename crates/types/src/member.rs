@@ -105,6 +105,8 @@ pub struct ServiceFact {
 pub struct LedgerFact {
     /// Which history.
     pub lineage: LineageId,
+    /// The histories that it took the place of.
+    pub replaces: Vec<LineageId>,
     /// The term of the committed record.
     pub term: Term,
     /// The committed record's version.

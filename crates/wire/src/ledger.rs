@@ -119,6 +119,8 @@ pub struct Record {
     pub voters: Vec<Voter>,
     /// The lineage that this one gave way to.
     pub absorbed_by: Option<LineageId>,
+    /// The lineages that this one took the place of: it was formed anew from one of them.
+    pub replaces: Vec<LineageId>,
     /// The content, which the ledger does not read.
     pub state: StateBytes,
 }
@@ -139,6 +141,38 @@ pub struct Proposal {
     pub proposer: Voter,
     /// Who votes at first: all of them must accept. In the order of node ids.
     pub voters: Vec<NodeId>,
+    /// What it goes on from; `None`: it is a group's first.
+    pub reform: Option<Reform>,
+}
+
+/// What a lineage goes on from that takes the place of others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reform {
+    /// The lineage of the record that it goes on from.
+    pub from: LineageId,
+    /// The place of that record.
+    pub base: Mark,
+    /// The lineages that it takes the place of: who accepts gives all of them up.
+    pub replaces: Vec<LineageId>,
+    /// The place of its first record: after everything that those who were asked knew of.
+    pub first: Mark,
+    /// The content of its first record.
+    pub state: StateBytes,
+}
+
+/// What a node holds, for those who look for the newest record of a group that lost its majority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The record's lineage.
+    pub lineage: LineageId,
+    /// Its place.
+    pub mark: Mark,
+    /// Its voters; none for what an unfinished reform goes on from.
+    pub voters: Vec<Voter>,
+    /// The lineages that its lineage took the place of.
+    pub replaces: Vec<LineageId>,
+    /// Its content; `None` if the asking node has it.
+    pub state: Option<StateBytes>,
 }
 
 /// How far a node was when it was last heard.
@@ -253,11 +287,40 @@ pub enum LedgerBody {
         /// The leader, as far as the sender knows.
         leader: Option<NodeId>,
     },
+    /// The group is to be formed anew: what do you hold?
+    Survey {
+        /// Random; the answer repeats it.
+        probe: u64,
+    },
+    /// The answer.
+    Surveyed {
+        /// Of the question.
+        probe: u64,
+        /// The leader that the sender hears.
+        leader: Option<NodeId>,
+        /// What it holds, if it holds anything.
+        holding: Option<Holding>,
+        /// The highest version that it knows of.
+        version: u64,
+        /// Further lineages in which it was or is about to be.
+        others: Vec<LineageId>,
+    },
+    /// The lineage in which the addressee lives was replaced, for good.
+    Replaced {
+        /// Which.
+        lineage: LineageId,
+        /// By which.
+        by: LineageId,
+    },
 }
 
 /// Most voters that a record or a proposal may list; far above any sensible `voter_limit`, and
 /// small enough that a forged list costs nothing.
 pub const VOTERS_MAX: usize = 32;
+
+/// Most lineages that one may take the place of: the last ones. Each takes an operator who lost a
+/// majority; a voter that slept through more of them is cut off by its old term.
+pub const REPLACED_MAX: usize = 16;
 
 impl LedgerMessage {
     /// Whether everything in it is within the limits that honest senders keep; what is not, is
@@ -285,6 +348,11 @@ impl LedgerMessage {
                 LedgerBody::Recalled { heard: Some(heard) } | LedgerBody::Stale { heard } => {
                     number(heard.term.0) && mark(&heard.held)
                 }
+                LedgerBody::Surveyed { holding, version, others, .. } => {
+                    number(*version)
+                        && others.len() <= 2 * REPLACED_MAX
+                        && holding.as_ref().is_none_or(Holding::is_sane)
+                }
                 _ => true,
             }
     }
@@ -300,6 +368,30 @@ impl Record {
             && !self.voters.is_empty()
             && self.voters.len() <= VOTERS_MAX
             && self.voters.is_sorted_by(|a, b| a.node < b.node)
+            && self.replaces.len() <= REPLACED_MAX
+    }
+}
+
+impl Reform {
+    /// Whether its numbers and lists are within the limits.
+    pub fn is_sane(&self) -> bool {
+        let place = |mark: Mark| number(mark.term.0) && number(mark.version);
+        place(self.base)
+            && place(self.first)
+            && self.first.term.0 > 0
+            && self.first.version > 0
+            && self.replaces.len() <= REPLACED_MAX
+            && self.replaces.contains(&self.from)
+    }
+}
+
+impl Holding {
+    /// Whether its numbers and lists are within the limits.
+    pub fn is_sane(&self) -> bool {
+        number(self.mark.term.0)
+            && number(self.mark.version)
+            && self.voters.len() <= VOTERS_MAX
+            && self.replaces.len() <= REPLACED_MAX
     }
 }
 
@@ -310,6 +402,7 @@ impl Proposal {
             && self.voters.len() <= VOTERS_MAX
             && self.voters.is_sorted_by(|a, b| a < b)
             && self.voters.contains(&self.proposer.node)
+            && self.reform.as_ref().is_none_or(Reform::is_sane)
     }
 }
 
@@ -339,6 +432,7 @@ mod tests {
             version: 1,
             voters,
             absorbed_by: None,
+            replaces: Vec::new(),
             state: StateBytes::new(vec![1, 2, 3]).expect("small"),
         }
     }

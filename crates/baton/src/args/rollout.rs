@@ -73,6 +73,15 @@ pub(crate) enum RolloutCommand {
         #[command(flatten)]
         wait: Wait,
     },
+    /// Form a group anew whose majority of voters is lost for good, from the newest record that is
+    /// left; refused while it has a leader
+    Reform {
+        #[command(flatten)]
+        typed: Typed,
+        /// The group's name once more, instead of typing it when asked
+        #[arg(long, value_name = "NAME")]
+        yes: Option<String>,
+    },
     /// List the rollouts that ended, or what every member came to in one of them
     History {
         /// SERVICE.GROUP, for example redis.default

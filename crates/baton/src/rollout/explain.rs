@@ -59,7 +59,11 @@ impl Explanation<'_> {
              decided until a majority of its voters ({}) answers.",
             status.voters.join(", ")
         ));
-        self.say("`baton ring members` shows which nodes are missing; bring them back.");
+        self.say(
+            "`baton ring members` shows which nodes are missing; bring them back. Only if a \
+             majority is gone for good:",
+        );
+        self.next("reform", "forms the group anew from the newest record that is left");
     }
 
     fn about_waiting_targets(&mut self, status: &GroupStatus) {

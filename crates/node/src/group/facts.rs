@@ -93,6 +93,7 @@ impl Group {
         });
         Some(LedgerFact {
             lineage: record.lineage,
+            replaces: record.replaces.clone(),
             term: record.term,
             version: record.version,
             leader,

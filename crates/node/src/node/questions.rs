@@ -1,6 +1,9 @@
 //! Questions of this node's operators on their way to leaders.
 
-use baton_types::{CommandAnswer, CommandId, CommandResult, GroupName, NodeId, Now, RolloutId};
+use baton_types::{
+    Command, CommandAction, CommandAnswer, CommandId, CommandResult, GroupName, NodeId, Now,
+    RolloutId,
+};
 use baton_wire::Message;
 use baton_wire::ask::{AnswerContent, Ask, Question};
 
@@ -44,6 +47,12 @@ impl Node {
             self.try_outcomes(now, id, group, *rollout, pending.tries);
             return;
         }
+        if let Question::Command(command) = &pending.question
+            && command.action == CommandAction::Reform
+        {
+            self.try_reform(now, command.clone(), pending.tries);
+            return;
+        }
         let leader = self.leader_of(pending.group());
         match leader {
             None => self.shared.asks.not_sent(now.moment, id),
@@ -68,6 +77,35 @@ impl Node {
                         None => self.shared.asks.not_sent(now.moment, id),
                     },
                 }
+            }
+        }
+    }
+
+    /// Carries a reform out if this node is a member of the group; else one of those is asked that
+    /// have a copy of its record, or any member.
+    fn try_reform(&mut self, now: Now, command: Command, tries: usize) {
+        let (id, name) = (command.id, command.group.clone());
+        if self.groups.get(&name).is_some_and(|group| !group.unloading) {
+            self.shared.asks.sent(now.moment, id, false);
+            self.with(&name, |group, shared| group.reform(now, shared, None, command));
+            return;
+        }
+        let mut members: Vec<NodeId> = self.keepers(&name).collect();
+        if members.is_empty() {
+            let is_there = |node: &NodeId| {
+                self.shared.ring.member(*node).is_some_and(|m| m.state.is_reachable())
+            };
+            let all = self.shared.directory.members(&name).map(|(node, _)| node);
+            members = all.filter(is_there).collect();
+        }
+        // The same one each time, or two of them would propose: another one only if it stays
+        // silent.
+        match members.get((tries / TRIES_EACH) % members.len().max(1)).copied() {
+            None => self.shared.asks.not_sent(now.moment, id),
+            Some(member) => {
+                let question = Question::Command(command);
+                self.shared.send(member, Message::Ask(Ask { id, question }));
+                self.shared.asks.sent(now.moment, id, true);
             }
         }
     }
@@ -192,6 +230,10 @@ impl Node {
         self.shared.reply(request, Reply::Done(said));
     }
 }
+
+/// Questions to one member before another one is asked: several seconds on most networks, longer
+/// than a survey takes.
+const TRIES_EACH: usize = 40;
 
 fn give_up_answer(group: &GroupName, id: CommandId, was_sent: bool) -> CommandAnswer {
     let (result, message) = if was_sent {

@@ -21,9 +21,10 @@ pub(super) fn group_waits_for(lead: &Lead, now: Now, state: &GroupState, view: &
     }
     if let Some(pause) = &state.pause {
         return format!(
-            "paused by {} at {}: `baton rollout resume {}`",
+            "paused by {} at {}{}: `baton rollout resume {}`",
             pause.by,
             pause.at,
+            pause.because(),
             view.group()
         );
     }

@@ -238,6 +238,7 @@ pub(crate) mod tests {
             s.pause = Some(crate::state::Pause {
                 by: baton_types::NodeName::new("n2").expect("a name"),
                 at: baton_types::WallTime(0),
+                why: baton_types::Text::default(),
             });
         };
         check("paused", pause, (2, 6, false), rolling, "paused by n2");

@@ -1,5 +1,6 @@
 //! Invariant 3: one leader per term of a lineage; a committed record is never lost and never
-//! replaced by one with a smaller (term, version).
+//! replaced by one with a smaller (term, version). A second lineage exists only if its record says
+//! that it replaces the first one, and from its first commit on nothing is committed in that one.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,8 @@ use baton_wire::ledger::{Mark, Record};
 pub struct LedgerCheck {
     leaders: BTreeMap<(LineageId, Term), usize>,
     commits: BTreeMap<LineageId, BTreeMap<Mark, u64>>,
+    /// Lineages that are over, and by which.
+    replaced: BTreeMap<LineageId, LineageId>,
     files: Vec<Option<OnDisk>>,
     nodes: BTreeMap<(NodeId, FileId), (LineageId, Mark)>,
 }
@@ -31,6 +34,7 @@ impl LedgerCheck {
         Self {
             leaders: BTreeMap::new(),
             commits: BTreeMap::new(),
+            replaced: BTreeMap::new(),
             files: vec![None; hosts],
             nodes: BTreeMap::new(),
         }
@@ -64,8 +68,24 @@ impl LedgerCheck {
     pub fn committed(&mut self, name: &str, record: &Record) -> Result<bool, String> {
         let mark = record.mark();
         let content = hash(record);
-        if let Some(other) = self.commits.keys().find(|known| **known != record.lineage) {
-            return Err(format!("{name} commits in {:?}, others in {other:?}", record.lineage));
+        let lineage = record.lineage;
+        if let Some(by) = self.replaced.get(&lineage) {
+            // One that hears late of what was committed before is no commit.
+            let known = self.commits.get(&lineage).and_then(|commits| commits.get(&mark));
+            return match known {
+                Some(known) if *known == content => Ok(false),
+                _ => Err(format!("{name} commits {mark:?} in {lineage:?}, which {by:?} replaced")),
+            };
+        }
+        if !self.commits.contains_key(&lineage) {
+            let over = |lineage: &&LineageId| !self.replaced.contains_key(lineage);
+            let others: Vec<LineageId> = self.commits.keys().filter(over).copied().collect();
+            for other in others {
+                if !record.replaces.contains(&other) {
+                    return Err(format!("{name} commits in {lineage:?}, others in {other:?}"));
+                }
+                self.replaced.insert(other, lineage);
+            }
         }
         let commits = self.commits.entry(record.lineage).or_default();
         match commits.get(&mark) {
@@ -167,6 +187,7 @@ mod tests {
             version,
             voters: Vec::new(),
             absorbed_by: None,
+            replaces: Vec::new(),
             state: StateBytes::new(vec![state]).expect("small"),
         }
     }
@@ -207,6 +228,19 @@ mod tests {
         let mut other = record(5, 5, 5);
         other.lineage.random = [9; 16];
         assert!(check.committed("n3", &other).is_err(), "another lineage");
+    }
+
+    #[test]
+    fn a_commit_in_a_lineage_that_was_replaced_is_seen() {
+        let old = record(3, 2, 2);
+        let mut new = record(4, 3, 2);
+        new.lineage.random = [9; 16];
+        new.replaces = vec![old.lineage];
+        let mut check = LedgerCheck::new(3);
+        assert_eq!(check.committed("n1", &old), Ok(true));
+        assert_eq!(check.committed("n2", &new), Ok(true));
+        assert_eq!(check.committed("n3", &old), Ok(false), "heard late");
+        assert!(check.committed("n3", &record(3, 3, 3)).is_err());
     }
 
     #[test]

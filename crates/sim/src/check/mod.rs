@@ -90,6 +90,7 @@ pub(crate) struct Checks {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     place: Option<Mark>,
+    lineage: Option<LineageId>,
     leading: bool,
 }
 
@@ -157,10 +158,13 @@ impl World {
             results.push((LEADER, led));
         }
         let mut news = None;
+        let committed = ledger.committed.map(|record| record.lineage);
+        let lineage = committed.or(before.lineage);
         if before.place != place
             && let (Some(mark), Some(record)) = (place, ledger.committed)
         {
-            if before.place.is_some_and(|before| before > mark) {
+            let same = before.lineage == Some(record.lineage);
+            if same && before.place.is_some_and(|before| before > mark) {
                 let what = format!("{name} goes back from {:?} to {mark:?}", before.place);
                 results.push((RECORD, Err(what)));
             }
@@ -170,7 +174,7 @@ impl World {
                 Err(what) => results.push((RECORD, Err(what))),
             }
         }
-        self.checks.seen[host] = Seen { place, leading };
+        self.checks.seen[host] = Seen { place, lineage, leading };
         for (invariant, result) in results {
             self.verdict(invariant, result);
         }
@@ -180,7 +184,8 @@ impl World {
     }
 
     fn new_truth(&mut self, host: usize, truth: Truth) {
-        let before = self.checks.truth.take();
+        // What a lost majority had committed last is not in a lineage that was formed anew.
+        let before = self.checks.truth.take().filter(|old| old.lineage == truth.lineage);
         let old = before.as_ref().map(|truth| &truth.state);
         let results = [
             (COUNT, self.checks.count.record(old, &truth.state)),

@@ -4,6 +4,7 @@
 //! Groups have 5 members, `max_unavailable = 1`, `max_failures = 0`, `on_failure = "pause"` and
 //! short times, unless said otherwise. Release 1 is the baseline.
 
+mod lineages;
 mod members;
 mod operators;
 mod relays;
