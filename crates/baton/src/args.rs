@@ -252,6 +252,7 @@ mod tests {
             "rollout reboot redis.default --wait",
             "rollout reform redis.default",
             "rollout reform redis.default --yes redis.default",
+            "rollout adopt redis.default --lineage 3-d97c",
             "rollout history redis.default --json",
             "rollout explain redis.default",
             "config apply redis.default redis.toml --key depot.key --wait --timeout 5m",

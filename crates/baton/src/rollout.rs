@@ -64,6 +64,14 @@ pub(crate) async fn run(
             reform::confirm(&typed.group, yes, &mut std::io::stdin().lock())?;
             (typed, CommandAction::Reform, None)
         }
+        RolloutCommand::Adopt { typed, lineage } => {
+            let lineage = baton_types::Text::new(lineage.trim());
+            if lineage.is_empty() {
+                let text = "--lineage needs an id, as `baton rollout status` prints it";
+                return Err(Failure::failed(text));
+            }
+            (typed, CommandAction::Adopt { lineage }, None)
+        }
         RolloutCommand::Retry(typed) => (typed, CommandAction::Retry, None),
         RolloutCommand::Approve(typed) => (typed, CommandAction::Approve, None),
     };

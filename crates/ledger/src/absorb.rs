@@ -1,17 +1,83 @@
-//! Giving up a lineage that another one took the place of.
+//! Giving up a lineage that another one took the place of: because the group was formed anew, or
+//! because two lineages that were formed apart have met.
 //!
-//! Invariant: a lineage that says in its record that it replaces another one wins over it, whatever
+//! Invariant: of two that met, the one that stays has said so in a committed record before the
+//! other one gives way in one of its own, and one that said so gives way to no smaller one; so never
+//! do both give way. a lineage that says in its record that it replaces another one wins over it, whatever
 //! the sizes. Who lives in the replaced one and hears of that gives its file up before it says
 //! anything else, and comes back as a member that lost its file.
 
 use baton_types::{LineageId, Moment, NodeId};
-use baton_wire::ledger::LedgerBody;
+use baton_wire::ledger::{LedgerBody, REPLACED_MAX};
 
 use crate::ledger::Ledger;
 use crate::settings::{Liveness, Seen};
-use crate::view::LedgerOutput;
+use crate::view::{LedgerOutput, NotNow};
 
 impl Ledger {
+    /// Makes a record which says that `other`, formed apart, is to give way to this lineage.
+    ///
+    /// # Errors
+    ///
+    /// As `propose`.
+    pub fn absorb(&mut self, now: Moment, other: LineageId) -> Result<u64, NotNow> {
+        let version = self.write_next(now, |record| {
+            record.absorbs.retain(|known| *known != other);
+            record.absorbs.push(other);
+            let surplus = record.absorbs.len().saturating_sub(REPLACED_MAX);
+            record.absorbs.drain(..surplus);
+        })?;
+        self.settle(now);
+        Ok(version)
+    }
+
+    /// Makes a record which says that `other` gave way.
+    ///
+    /// # Errors
+    ///
+    /// As `propose`.
+    pub fn absorbed(&mut self, now: Moment, other: LineageId) -> Result<u64, NotNow> {
+        let version = self.write_next(now, |record| {
+            record.absorbs.retain(|known| *known != other);
+            record.replaces.retain(|known| *known != other);
+            record.replaces.push(other);
+            let surplus = record.replaces.len().saturating_sub(REPLACED_MAX);
+            record.replaces.drain(..surplus);
+        })?;
+        self.settle(now);
+        Ok(version)
+    }
+
+    /// Makes the last record of this lineage: it gives way to `other`, whose committed record says
+    /// that it absorbs this one.
+    ///
+    /// # Errors
+    ///
+    /// As `propose`; and this lineage, the larger one, is to absorb the other one.
+    pub fn give_way(&mut self, now: Moment, other: LineageId) -> Result<u64, NotNow> {
+        let stays = self
+            .file
+            .record
+            .as_ref()
+            .is_some_and(|record| record.absorbs.contains(&other) && record.lineage > other);
+        if stays {
+            return Err(NotNow::Stays);
+        }
+        let version = self.write_next(now, |record| record.absorbed_by = Some(other))?;
+        self.settle(now);
+        Ok(version)
+    }
+
+    /// The last record of this lineage is committed: this node leaves it.
+    pub(crate) fn end_lineage(&mut self, now: Moment) {
+        let last = self.committed.as_ref();
+        if let Some((own, by)) = last.and_then(|record| Some((record.lineage, record.absorbed_by?)))
+            && self.file.lineage() == Some(own)
+        {
+            self.give_way_to(now, own, by);
+        }
+    }
+
     /// Answers a node of a lineage that is replaced; says whether it is.
     pub(crate) fn tell_replaced(&mut self, from: NodeId, lineage: LineageId) -> bool {
         let Some(by) = self.successor_of(lineage) else { return false };
@@ -23,7 +89,11 @@ impl Ledger {
     /// everybody in it gave the old one up, so holding one is enough to know.
     fn successor_of(&self, lineage: LineageId) -> Option<LineageId> {
         match &self.durable.record {
-            Some(record) => record.replaces.contains(&lineage).then_some(record.lineage),
+            Some(record) => {
+                let is_over =
+                    record.replaces.contains(&lineage) || self.durable.has_given_up(lineage);
+                (is_over && record.lineage != lineage).then_some(record.lineage)
+            }
             None if self.durable.formation.accepted.is_some() => None,
             None => {
                 self.known.filter(|known| self.durable.has_given_up(lineage) && *known != lineage)
@@ -45,10 +115,11 @@ impl Ledger {
     pub(crate) fn seen_lineage(&self) -> Option<LineageId> {
         let is_replaced =
             |lineage: LineageId| self.seen.values().any(|seen| seen.replaces.contains(&lineage));
-        self.seen.values().filter_map(|seen| seen.lineage).find(|lineage| {
+        let named = self.seen.values().filter_map(|seen| seen.lineage).filter(|lineage| {
             let is_done = self.file.has_refused(*lineage) || self.file.has_given_up(*lineage);
             !is_done && !is_replaced(*lineage)
-        })
+        });
+        named.max()
     }
 
     /// Looks whether the members' facts say that the own lineage is replaced, or that an

@@ -233,7 +233,16 @@ impl Ledger {
             Some(reform) => (reform.first, reform.replaces, reform.state),
             None => (FIRST, Vec::new(), self.settings.initial_state.clone()),
         };
-        let record = Record { lineage, term, version, voters, absorbed_by: None, replaces, state };
+        let record = Record {
+            lineage,
+            term,
+            version,
+            voters,
+            absorbed_by: None,
+            absorbs: Vec::new(),
+            replaces,
+            state,
+        };
         self.forming.founding = Some(record.mark());
         let file = self.change();
         file.record = Some(record);

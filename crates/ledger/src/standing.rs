@@ -29,6 +29,7 @@ impl Ledger {
             in_flight: self.lead.as_ref().is_some_and(|lead| !lead.is_idle(&self.file)),
             ready: self.lead.as_ref().is_some_and(|lead| lead.is_idle(&self.file)),
             needs_readmission: self.file.formation.barred && !self.is_voter(),
+            given_up: &self.file.formation.replaced,
             degraded: self.writing.degraded,
         }
     }

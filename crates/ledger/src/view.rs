@@ -72,6 +72,8 @@ pub struct View<'a> {
     pub ready: bool,
     /// Whether this node was a voter, lost its file, and waits to be let in again.
     pub needs_readmission: bool,
+    /// Lineages that this node gave up.
+    pub given_up: &'a [LineageId],
     /// Whether the last write failed.
     pub degraded: bool,
 }
@@ -109,6 +111,9 @@ pub enum NotNow {
     /// The node is a voter already, or the voters are as many as allowed.
     #[error("the node is a voter already, or the voters are as many as allowed")]
     NoPlace,
+    /// Of two lineages that met, this one stays.
+    #[error("of two lineages that met, this one stays")]
+    Stays,
     /// The last voter stays.
     #[error("the last voter cannot be removed")]
     LastVoter,

@@ -6,6 +6,7 @@
 
 mod facts;
 mod leadership;
+mod meeting;
 mod outcomes;
 mod reform;
 mod revisions;
@@ -26,11 +27,11 @@ use baton_rollout::{
 use baton_supervise::{Launch, Service, ServiceState, ServiceTiming};
 use baton_types::limits::VOTER_LIMIT;
 use baton_types::manifest::HookKind;
-use baton_types::member::{Desired, LedgerFact};
+use baton_types::member::Desired;
 use baton_types::service::ServiceSettings;
 use baton_types::{
-    Command, CommandAnswer, CommandId, GroupName, Moment, NodeId, Now, RolloutId, Target, Term,
-    Text, Version,
+    Command, CommandAnswer, CommandId, GroupName, LineageId, Moment, NodeId, Now, RolloutId,
+    Target, Term, Text, Version,
 };
 use baton_wire::ledger::StateBytes;
 use baton_wire::{LedgerMessage, Message, TurnId};
@@ -41,6 +42,8 @@ use crate::effect::{Level, Line};
 use crate::files::{self, ServiceFile, Waiting};
 use crate::shared::Shared;
 
+pub(crate) use facts::leader_by_facts;
+pub(crate) use meeting::lineages;
 pub(crate) use revisions::revision_json;
 pub(crate) use status::copy_of_nothing;
 
@@ -56,6 +59,7 @@ pub(crate) struct Group {
     state: GroupState,
     term: Term,
     version: u64,
+    lineage: Option<LineageId>,
     /// Whether a committed record was seen since this start.
     heard: bool,
     /// The bytes of a committed record that do not decode: of a newer program.
@@ -86,6 +90,10 @@ pub(crate) struct Group {
     removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
     /// A command to form the group anew, while it is carried out.
     reforming: Option<reform::Reforming>,
+    /// `adopt` commands for this lineage, until its record says so.
+    adoptions: Vec<CommandId>,
+    /// What was last told of lineages that were met.
+    told_met: String,
     leading: bool,
     /// The leader that was last told of.
     told_leader: Option<NodeId>,
@@ -170,6 +178,7 @@ impl Group {
             state: GroupState::default(),
             term: Term::default(),
             version: 0,
+            lineage: None,
             heard: false,
             unreadable: false,
             stale: true,
@@ -187,6 +196,8 @@ impl Group {
             applications: Vec::new(),
             removals: BTreeMap::new(),
             reforming: None,
+            adoptions: Vec::new(),
+            told_met: String::new(),
             leading: false,
             told_leader: None,
             told_outcome: None,
@@ -439,27 +450,6 @@ impl Group {
     pub(crate) fn is_voter(&self, node: NodeId) -> bool {
         self.ledger.view().voters.iter().any(|voter| voter.node == node)
     }
-}
-
-/// Who leads a group according to the facts of its voters: the newest term in which a living voter
-/// names a living node. What a dead one said last would name a leader that leads no longer, and what
-/// is said of a lineage that was replaced counts no more.
-pub(crate) fn leader_by_facts(shared: &Shared, group: &GroupName) -> Option<NodeId> {
-    let lives = |node: NodeId| {
-        node == shared.me
-            || shared.ring.member(node).is_some_and(|member| member.state.is_reachable())
-    };
-    let of_today = |fact: &LedgerFact| {
-        shared.directory.ledgers(group).all(|(_, other)| !other.replaces.contains(&fact.lineage))
-    };
-    shared
-        .directory
-        .ledgers(group)
-        .filter(|(voter, fact)| lives(*voter) && of_today(fact))
-        .filter_map(|(_, fact)| Some((fact.term, fact.leader?)))
-        .filter(|(_, leader)| lives(*leader))
-        .max()
-        .map(|(_, leader)| leader)
 }
 
 fn opened_ledger(boot: &Boot, shared: &mut Shared, name: &GroupName) -> Opened {

@@ -12,6 +12,8 @@ use baton_types::limits::RECORD_MAX_BYTES;
 use baton_types::{FileId, LineageId, NodeId, Term};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use crate::reform::{Holding, Reform};
+
 /// The content of a record: at most [`RECORD_MAX_BYTES`] opaque bytes, shared and not copied.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StateBytes(Arc<[u8]>);
@@ -117,8 +119,10 @@ pub struct Record {
     pub version: u64,
     /// Who votes from this record on, committed or not; in the order of node ids.
     pub voters: Vec<Voter>,
-    /// The lineage that this one gave way to.
+    /// The lineage that this one gives way to, for good: nothing is decided in it any more.
     pub absorbed_by: Option<LineageId>,
+    /// Lineages of the same group, formed apart, that are to give way to this one.
+    pub absorbs: Vec<LineageId>,
     /// The lineages that this one took the place of: it was formed anew from one of them.
     pub replaces: Vec<LineageId>,
     /// The content, which the ledger does not read.
@@ -143,36 +147,6 @@ pub struct Proposal {
     pub voters: Vec<NodeId>,
     /// What it goes on from; `None`: it is a group's first.
     pub reform: Option<Reform>,
-}
-
-/// What a lineage goes on from that takes the place of others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reform {
-    /// The lineage of the record that it goes on from.
-    pub from: LineageId,
-    /// The place of that record.
-    pub base: Mark,
-    /// The lineages that it takes the place of: who accepts gives all of them up.
-    pub replaces: Vec<LineageId>,
-    /// The place of its first record: after everything that those who were asked knew of.
-    pub first: Mark,
-    /// The content of its first record.
-    pub state: StateBytes,
-}
-
-/// What a node holds, for those who look for the newest record of a group that lost its majority.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
-    /// The record's lineage.
-    pub lineage: LineageId,
-    /// Its place.
-    pub mark: Mark,
-    /// Its voters; none for what an unfinished reform goes on from.
-    pub voters: Vec<Voter>,
-    /// The lineages that its lineage took the place of.
-    pub replaces: Vec<LineageId>,
-    /// Its content; `None` if the asking node has it.
-    pub state: Option<StateBytes>,
 }
 
 /// How far a node was when it was last heard.
@@ -369,29 +343,7 @@ impl Record {
             && self.voters.len() <= VOTERS_MAX
             && self.voters.is_sorted_by(|a, b| a.node < b.node)
             && self.replaces.len() <= REPLACED_MAX
-    }
-}
-
-impl Reform {
-    /// Whether its numbers and lists are within the limits.
-    pub fn is_sane(&self) -> bool {
-        let place = |mark: Mark| number(mark.term.0) && number(mark.version);
-        place(self.base)
-            && place(self.first)
-            && self.first.term.0 > 0
-            && self.first.version > 0
-            && self.replaces.len() <= REPLACED_MAX
-            && self.replaces.contains(&self.from)
-    }
-}
-
-impl Holding {
-    /// Whether its numbers and lists are within the limits.
-    pub fn is_sane(&self) -> bool {
-        number(self.mark.term.0)
-            && number(self.mark.version)
-            && self.voters.len() <= VOTERS_MAX
-            && self.replaces.len() <= REPLACED_MAX
+            && self.absorbs.len() <= REPLACED_MAX
     }
 }
 
@@ -408,7 +360,7 @@ impl Proposal {
 
 /// Terms and versions from outside: so far from the end of the numbers that adding to them never
 /// overflows; no honest group gets there in a million years.
-const fn number(value: u64) -> bool {
+pub(crate) const fn number(value: u64) -> bool {
     value <= NUMBER_MAX
 }
 
@@ -432,6 +384,7 @@ mod tests {
             version: 1,
             voters,
             absorbed_by: None,
+            absorbs: Vec::new(),
             replaces: Vec::new(),
             state: StateBytes::new(vec![1, 2, 3]).expect("small"),
         }

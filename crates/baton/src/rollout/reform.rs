@@ -19,12 +19,12 @@ pub(super) fn confirm(
         Some(given) => given,
         None => {
             if std::io::stdin().is_terminal() {
-                eprintln!(
+                crate::output::write_stderr(&format!(
                     "This forms {group} anew from the newest record that the members which answer \
                      still hold.\nWhat the lost voters decided since then is forgotten, and they \
                      are no voters any more should they come back.\nDo it only if they are gone \
                      for good. Type the group's name to go on:"
-                );
+                ));
             }
             let mut line = String::new();
             input

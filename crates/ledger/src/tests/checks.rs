@@ -13,6 +13,10 @@ pub(super) struct Checks {
     by_node: BTreeMap<NodeId, (LineageId, Mark)>,
     started: BTreeSet<NodeId>,
     pub(super) newest: Option<Record>,
+    /// Lineages may form apart in this test; `newest` is then of the one that stays.
+    pub(super) meeting: bool,
+    /// Who gave way to whom.
+    ended: BTreeMap<LineageId, LineageId>,
 }
 
 impl Checks {
@@ -46,6 +50,15 @@ impl Checks {
             return Err(format!("{node:?} commits {mark:?} after {before:?}"));
         }
         self.started.remove(&node);
+        if let Some(by) = record.absorbed_by {
+            self.ended.insert(lineage, by);
+            if self.ended.get(&by) == Some(&lineage) {
+                return Err(format!("{lineage:?} and {by:?} give way to each other"));
+            }
+        } else if self.ended.contains_key(&lineage) && !self.records.contains_key(&(lineage, mark))
+        {
+            return Err(format!("{lineage:?} gave way, and commits {mark:?}"));
+        }
         let known = self.records.insert((lineage, mark), record.clone());
         if known.as_ref().is_some_and(|known| known != record) {
             return Err(format!("{mark:?} is two records"));
@@ -63,6 +76,13 @@ impl Checks {
         }
         if record.replaces.contains(&newest.lineage) {
             self.newest = Some(record.clone());
+            return Ok(());
+        }
+        if newest.lineage != lineage && self.meeting {
+            let follows = newest.absorbed_by == Some(record.lineage);
+            if follows {
+                self.newest = Some(record.clone());
+            }
             return Ok(());
         }
         if newest.lineage != lineage {
@@ -96,6 +116,7 @@ mod each_checker_catches {
             version,
             voters: vec![Voter { node: node(1), file: FileId::from_random(1) }],
             absorbed_by: None,
+            absorbs: Vec::new(),
             replaces: Vec::new(),
             state: StateBytes::new(state).expect("small"),
         }

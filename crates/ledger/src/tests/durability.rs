@@ -21,6 +21,7 @@ fn record(term: u64, version: u64) -> Record {
         version,
         voters: (0..3).map(voter).collect(),
         absorbed_by: None,
+        absorbs: Vec::new(),
         replaces: Vec::new(),
         state: StateBytes::default(),
     }

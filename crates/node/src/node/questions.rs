@@ -10,7 +10,7 @@ use baton_wire::ask::{AnswerContent, Ask, Question};
 use super::Node;
 use crate::asks::{Asker, Due, Then};
 use crate::effect::Effect;
-use crate::group::{copy_of_nothing, leader_by_facts, revision_json};
+use crate::group::{copy_of_nothing, leader_by_facts, lineages, revision_json};
 use crate::request::{Reply, Why, no_such_service};
 use crate::shared::text;
 
@@ -51,6 +51,12 @@ impl Node {
             && command.action == CommandAction::Reform
         {
             self.try_reform(now, command.clone(), pending.tries);
+            return;
+        }
+        if let Question::Command(command) = &pending.question
+            && let CommandAction::Adopt { lineage } = &command.action
+        {
+            self.try_adopt(now, command.clone(), lineage.as_str());
             return;
         }
         let leader = self.leader_of(pending.group());
@@ -108,6 +114,39 @@ impl Node {
                 self.shared.asks.sent(now.moment, id, true);
             }
         }
+    }
+
+    /// Gives `adopt` to the leader of the lineage that is meant.
+    fn try_adopt(&mut self, now: Now, command: Command, wanted: &str) {
+        let (id, name) = (command.id, command.group.clone());
+        let all = lineages(&self.shared, &name);
+        let fitting: Vec<_> =
+            all.iter().filter(|(lineage, _)| lineage.to_string().starts_with(wanted)).collect();
+        let known: Vec<String> = all.keys().map(ToString::to_string).collect();
+        let refusal = match fitting.as_slice() {
+            [(_, Some(leader))] if *leader == self.shared.me => {
+                self.shared.asks.sent(now.moment, id, false);
+                self.with(&name, |group, shared| group.command(now, shared, None, command));
+                return;
+            }
+            [(_, Some(leader))] => {
+                let question = Question::Command(command);
+                self.shared.send(*leader, Message::Ask(Ask { id, question }));
+                self.shared.asks.sent(now.moment, id, true);
+                return;
+            }
+            // It may get one yet.
+            [(_, None)] => {
+                self.shared.asks.not_sent(now.moment, id);
+                return;
+            }
+            [] => format!("no lineage of {name} begins with {wanted:?}"),
+            _ => format!("several lineages of {name} begin with {wanted:?}"),
+        };
+        let message = format!("{refusal}; there are: {}; nothing was done", known.join(", "));
+        let result = CommandResult::Refused;
+        let answer = CommandAnswer { result, message: text(message), rollout: None };
+        self.shared.finish(id, AnswerContent::Command(answer));
     }
 
     /// Asks the next one of those that have a copy of the group's record.

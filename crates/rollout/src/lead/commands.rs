@@ -48,6 +48,9 @@ impl Lead {
             CommandAction::Retry => self.retry(now, draft, view),
             CommandAction::Approve => approve(draft),
             CommandAction::Cordon { node } => cordon(draft, view, *node),
+            CommandAction::Adopt { .. } => {
+                Err("lineages are the ledger's: this command is not for the rollout".to_owned())
+            }
             CommandAction::Reform => Err(format!(
                 "{group} has a leader: `reform` is for a group whose majority of voters is lost \
                  for good"

@@ -18,6 +18,11 @@ pub fn blocker(state: &GroupState, rollout: &Rollout, view: &View, node: NodeId)
     let Some(member) = view.members.get(&node) else {
         return Some(format!("{node} is not known to the ring"));
     };
+    // A turn that was offered before may go on.
+    let is_open = rollout.turn(node).is_some_and(|turn| turn.state.is_open());
+    if !view.held.is_empty() && !is_open {
+        return Some(view.held.clone());
+    }
     if member.liveness != Liveness::Alive {
         return Some(format!("{} {}", member.name, member.complaint()));
     }
@@ -225,6 +230,13 @@ mod tests {
             |_, _, v| of(v, "n4").phase = baton_types::Text::new("monitoring"),
             Some("n4 is in its turn"),
         );
+        let held: Change = |_, _, v| v.held = "two histories have met".to_owned();
+        check("held", "1", "n2", held, Some("two histories have met"));
+        let under_way: Change = |_, r, v| {
+            v.held = "two histories have met".to_owned();
+            open(r, "n2");
+        };
+        check("held, but offered before", "1", "n2", under_way, None);
         check("its own open turn does not block a claim", "1", "n2", |_, r, _| open(r, "n2"), None);
     }
 

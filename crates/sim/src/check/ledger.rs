@@ -1,6 +1,7 @@
 //! Invariant 3: one leader per term of a lineage; a committed record is never lost and never
 //! replaced by one with a smaller (term, version). A second lineage exists only if its record says
-//! that it replaces the first one, and from its first commit on nothing is committed in that one.
+//! that it replaces the first one, or if the world lets groups form apart; and from the commit that
+//! ends a lineage on nothing is committed in it but that same last word.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ pub struct LedgerCheck {
     commits: BTreeMap<LineageId, BTreeMap<Mark, u64>>,
     /// Lineages that are over, and by which.
     replaced: BTreeMap<LineageId, LineageId>,
+    /// Groups may form apart in this world, and meet.
+    meeting: bool,
     files: Vec<Option<OnDisk>>,
     nodes: BTreeMap<(NodeId, FileId), (LineageId, Mark)>,
 }
@@ -35,9 +38,15 @@ impl LedgerCheck {
             leaders: BTreeMap::new(),
             commits: BTreeMap::new(),
             replaced: BTreeMap::new(),
+            meeting: false,
             files: vec![None; hosts],
             nodes: BTreeMap::new(),
         }
+    }
+
+    /// Rings form apart in this world: their lineages are no mistake.
+    pub fn let_form_apart(&mut self) {
+        self.meeting = true;
     }
 
     /// A host leads.
@@ -74,6 +83,8 @@ impl LedgerCheck {
             let known = self.commits.get(&lineage).and_then(|commits| commits.get(&mark));
             return match known {
                 Some(known) if *known == content => Ok(false),
+                // A leader that follows repeats the last word.
+                _ if record.absorbed_by == Some(*by) => Ok(false),
                 _ => Err(format!("{name} commits {mark:?} in {lineage:?}, which {by:?} replaced")),
             };
         }
@@ -81,11 +92,20 @@ impl LedgerCheck {
             let over = |lineage: &&LineageId| !self.replaced.contains_key(lineage);
             let others: Vec<LineageId> = self.commits.keys().filter(over).copied().collect();
             for other in others {
+                if !record.replaces.contains(&other) && self.meeting {
+                    continue;
+                }
                 if !record.replaces.contains(&other) {
                     return Err(format!("{name} commits in {lineage:?}, others in {other:?}"));
                 }
                 self.replaced.insert(other, lineage);
             }
+        }
+        if let Some(by) = record.absorbed_by {
+            if self.replaced.contains_key(&by) {
+                return Err(format!("{name} gives {lineage:?} up for {by:?}, which is over"));
+            }
+            self.replaced.insert(lineage, by);
         }
         let commits = self.commits.entry(record.lineage).or_default();
         match commits.get(&mark) {
@@ -187,6 +207,7 @@ mod tests {
             version,
             voters: Vec::new(),
             absorbed_by: None,
+            absorbs: Vec::new(),
             replaces: Vec::new(),
             state: StateBytes::new(vec![state]).expect("small"),
         }
@@ -241,6 +262,21 @@ mod tests {
         assert_eq!(check.committed("n2", &new), Ok(true));
         assert_eq!(check.committed("n3", &old), Ok(false), "heard late");
         assert!(check.committed("n3", &record(3, 3, 3)).is_err());
+    }
+
+    #[test]
+    fn two_lineages_that_give_way_to_each_other_are_seen() {
+        let (mut one, mut other) = (record(1, 1, 1), record(1, 1, 1));
+        other.lineage.random = [9; 16];
+        let mut check = LedgerCheck::new(3);
+        check.let_form_apart();
+        assert_eq!(check.committed("n1", &one), Ok(true));
+        assert_eq!(check.committed("n2", &other), Ok(true));
+        (one.version, one.absorbed_by) = (2, Some(other.lineage));
+        (other.version, other.absorbed_by) = (2, Some(one.lineage));
+        assert_eq!(check.committed("n1", &one), Ok(true));
+        assert!(check.clone().committed("n2", &other).is_err());
+        assert!(check.committed("n1", &record(1, 3, 1)).is_err(), "after its last word");
     }
 
     #[test]

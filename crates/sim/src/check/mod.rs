@@ -120,6 +120,10 @@ impl Checks {
         self.ledger.rolled_back(host);
     }
 
+    pub(crate) fn let_form_apart(&mut self) {
+        self.ledger.let_form_apart();
+    }
+
     pub(crate) fn typed(&mut self, id: CommandId, action: &CommandAction) {
         self.commands.push((id, action.clone()));
     }

@@ -135,3 +135,82 @@ fn s50_a_reform_typed_again_with_its_id_is_answered_with_its_first_result() {
     assert_eq!(world.answer_to(again), first);
     assert_eq!(world.status(left[0]).lineage, lineage);
 }
+
+/// Two sides, of two and of three, that formed the group each for itself, both on release 1.
+fn two_sides() -> World {
+    let mut setup = Setup::of(1, 5);
+    (setup.expect, setup.trace_lines) = (2, 200);
+    let mut world = World::apart(setup, &[0, 3]);
+    world.pass(seconds(20));
+    world.promote("1", Behaviour::healthy());
+    world.run_until("release 1 on both sides", MINUTE * 2, |world| world.run("1") == 5);
+    world.pass(seconds(30));
+    let (one, other) = (world.status(0), world.status(4));
+    assert!(one.quorum && other.quorum && one.lineage != other.lineage, "{}", world.story());
+    assert_eq!((one.voters.len(), other.voters.len()), (2, 3));
+    world
+}
+
+/// Everybody is in that lineage, all five vote, and nothing else is met.
+fn all_in(world: &mut World, lineage: &str) {
+    for host in world.all() {
+        let status = world.status(host);
+        assert_eq!(status.lineage, lineage, "n{}\n{}", host + 1, world.story());
+        assert!(status.met.is_empty() && status.voters.len() == 5, "{status:?}");
+    }
+}
+
+#[test]
+fn two_sides_that_formed_apart_become_one_group_by_themselves() {
+    let mut world = two_sides();
+    let larger = world.status(4).lineage;
+    world.heal();
+    world.pass(seconds(180));
+    all_in(&mut world, &larger);
+    assert_eq!((0..5).map(|host| world.starts("1", host)).sum::<usize>(), 5, "nobody is touched");
+    world.promote("2", Behaviour::healthy());
+    world.run_until("release 2 everywhere", MINUTE * 10, |world| {
+        world.run("2") == 5 && world.rollout_ended()
+    });
+}
+
+#[test]
+fn sides_with_different_baselines_wait_for_somebody_to_adopt_one() {
+    for adopted in [0, 4] {
+        let mut world = two_sides();
+        world.lose_depot(&[0, 3]);
+        world.promote("2", Behaviour::healthy());
+        world.run_until("release 2 on the larger side", MINUTE * 5, |world| world.run("2") == 3);
+        world.pass(seconds(60));
+        let ids = [world.status(0).lineage, world.status(4).lineage];
+        world.net.heal();
+        world.pass(seconds(120));
+        for (host, own, other) in [(0, 0, 1), (4, 1, 0)] {
+            let status = world.status(host);
+            assert_eq!(status.lineage, ids[own], "{}", world.story());
+            assert_eq!(status.met.len(), 1, "{}", world.story());
+            assert_eq!(status.met[0].lineage, ids[other]);
+            assert_ne!(status.met[0].baseline, "");
+        }
+        assert_eq!((world.run("1"), world.run("2")), (2, 3), "nothing new is offered");
+        let lineage = if adopted == 0 { ids[0].as_str() } else { &ids[1][..8] };
+        let wrong = baton_types::Text::new("9-");
+        let refused = world.order(2, CommandAction::Adopt { lineage: wrong });
+        assert_eq!(refused.result, CommandResult::Refused);
+        assert!(refused.message.as_str().contains(&ids[0]), "{}", refused.message);
+        if adopted == 4 {
+            // They must be able to fetch what they do not have.
+            world.heal();
+        }
+        // Typed at a node of the other side.
+        let adopt = CommandAction::Adopt { lineage: baton_types::Text::new(lineage) };
+        let done = world.must(if adopted == 0 { 1 } else { 3 }, adopt);
+        assert!(done.message.as_str().contains("stays"), "{}", done.message);
+        world.pass(seconds(180));
+        all_in(&mut world, &ids[usize::from(adopted != 0)]);
+        let kept = if adopted == 0 { "1" } else { "2" };
+        world.run_until("what it has, everywhere", MINUTE * 10, |world| world.run(kept) == 5);
+        world.heal();
+        world.run_until("the channel's release", MINUTE * 10, |world| world.run("2") == 5);
+    }
+}
