@@ -205,6 +205,51 @@ fn without_a_majority_services_run_and_nothing_is_decided() {
     hello.expect_running("2", 3);
 }
 
+/// Scenario 50: two of three voters are gone for good.
+#[test]
+fn a_group_that_lost_its_majority_is_formed_anew_when_its_name_is_typed() {
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts::default());
+    hello.publish("2", Scripts::default());
+    hello.start(SHORT);
+    hello.roll("1", &["completed"]);
+    let cli = hello.ring.hosts()[0].cli();
+    let before = hello.status(0).unwrap()["lineage"].clone();
+    let reform = ["rollout", "reform", GROUP, "--yes", GROUP];
+    cli.run(&reform).expect(1, &["has a leader", "nothing was done"]);
+    hello.ring.host(1).kill();
+    hello.ring.host(2).kill();
+    wait::until("no quorum is shown", LIMIT, || {
+        let status = hello.status(0)?;
+        if status["quorum"] == false { Ok(()) } else { Err(status.to_string()) }
+    });
+    cli.run(&["rollout", "explain", GROUP]).expect(0, &["rollout reform"]);
+    cli.run(&["rollout", "reform", GROUP, "--yes", "hello"])
+        .expect(1, &["expected the group's name", "nothing was done"]);
+    wait::until("it is formed anew", LIMIT, || {
+        // Refused until the ring has the others for dead.
+        let answer = cli.run(&reform);
+        if answer.stdout.contains("is formed anew") { Ok(()) } else { Err(answer.to_string()) }
+    });
+    let status = hello.status(0).unwrap();
+    assert_eq!(status["quorum"], true, "{status}");
+    assert_ne!(status["lineage"], before);
+    assert!(status["paused_by"].to_string().contains("reform"), "{status}");
+    hello.promote("2");
+    hello.ring.host(1).start();
+    hello.ring.host(2).start();
+    wait::until("the old voters are voters of the new lineage", LIMIT, || {
+        let status = hello.status(2)?;
+        let all = status["voters"].as_array().is_some_and(|voters| voters.len() == 3);
+        if all && status["quorum"] == true { Ok(()) } else { Err(status.to_string()) }
+    });
+    hello.expect_running_at(2, "1", 3);
+    hello.ring.hosts()[2].cli().run(&["rollout", "resume", GROUP]).expect_code(0);
+    hello.wait_for("2", &["completed"]);
+    hello.expect_running("2", 3);
+    assert!(hello.ring.hosts()[1].log().contains("was replaced by lineage"));
+}
+
 /// A daemon that is stopped, killed or restarted touches no running service.
 #[test]
 fn services_outlive_every_kind_of_end_of_their_daemon() {

@@ -3,6 +3,7 @@
 mod events;
 mod explain;
 mod follow;
+mod reform;
 pub(crate) mod render;
 mod watch;
 
@@ -59,6 +60,18 @@ pub(crate) async fn run(
         RolloutCommand::Reboot { typed, wait } => (typed, CommandAction::Reboot, Some(wait)),
         RolloutCommand::Pause(typed) => (typed, CommandAction::Pause, None),
         RolloutCommand::Cancel(typed) => (typed, CommandAction::Cancel, None),
+        RolloutCommand::Reform { typed, yes } => {
+            reform::confirm(&typed.group, yes, &mut std::io::stdin().lock())?;
+            (typed, CommandAction::Reform, None)
+        }
+        RolloutCommand::Adopt { typed, lineage } => {
+            let lineage = baton_types::Text::new(lineage.trim());
+            if lineage.is_empty() {
+                let text = "--lineage needs an id, as `baton rollout status` prints it";
+                return Err(Failure::failed(text));
+            }
+            (typed, CommandAction::Adopt { lineage }, None)
+        }
         RolloutCommand::Retry(typed) => (typed, CommandAction::Retry, None),
         RolloutCommand::Approve(typed) => (typed, CommandAction::Approve, None),
     };

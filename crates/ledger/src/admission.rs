@@ -32,6 +32,11 @@ impl Introducing {
 }
 
 impl Ledger {
+    /// Asks anew, because the group's history is another one now.
+    pub(crate) fn introduce_anew(&mut self, now: Moment) {
+        self.introducing = Introducing::new(now);
+    }
+
     pub(crate) fn introduce_due(&self) -> Option<Moment> {
         self.is_outside().then_some(self.introducing.next)
     }
@@ -198,7 +203,7 @@ impl Ledger {
             || self.file.record.is_some()
             || formation.joined.is_some()
             || formation.barred;
-        self.writing.on_disk && is_left_out && has_lineage
+        self.writing.on_disk && is_left_out && has_lineage && formation.accepted.is_none()
     }
 }
 

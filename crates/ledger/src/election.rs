@@ -115,7 +115,7 @@ impl Ledger {
             && self.recall.is_none()
             && self.writing.on_disk
             && self.is_voter()
-            && !self.forming.founding
+            && self.forming.founding.is_none()
             && !is_writing
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use baton_types::{FileId, LineageId, NodeId, Term};
-use baton_wire::ledger::{Heard, Mark, Proposal, Record, Voter};
+use baton_wire::ledger::{Heard, Mark, Proposal, REPLACED_MAX, Record, Voter};
 use serde::{Deserialize, Serialize};
 
 /// The durable state of one group's ledger on one node.
@@ -42,6 +42,9 @@ pub struct FormationFile {
     /// The file replaces one that was damaged or rolled back, so this node knows that it belonged
     /// to a lineage: it waits to be let in again and forms none.
     pub barred: bool,
+    /// Lineages that this node gave up for another one that took their place: it takes part in
+    /// none of them again, with whatever file.
+    pub replaced: Vec<LineageId>,
 }
 
 impl LedgerFile {
@@ -69,6 +72,19 @@ impl LedgerFile {
         self.formation.refused.contains(&lineage)
     }
 
+    /// Whether it gave that lineage up for the one that took its place.
+    pub fn has_given_up(&self, lineage: LineageId) -> bool {
+        self.formation.replaced.contains(&lineage)
+    }
+
+    /// Notes lineages that are given up; the oldest ones are forgotten.
+    pub(crate) fn give_up(&mut self, lineages: &[LineageId]) {
+        let replaced = &mut self.formation.replaced;
+        replaced.retain(|known| !lineages.contains(known));
+        replaced.extend(lineages);
+        replaced.drain(..replaced.len().saturating_sub(REPLACED_MAX));
+    }
+
     /// The place of its record.
     pub fn mark(&self) -> Mark {
         self.record.as_ref().map(Record::mark).unwrap_or_default()
@@ -88,6 +104,7 @@ impl LedgerFile {
                 .is_none_or(|record| record.is_sane() && record.term <= self.term)
             && self.formation.accepted.as_ref().is_none_or(Proposal::is_sane)
             && self.formation.refused.len() <= REFUSED_MAX
+            && self.formation.replaced.len() <= REPLACED_MAX
             && self.heard.len() <= HEARD_MAX
     }
 }

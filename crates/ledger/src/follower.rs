@@ -71,6 +71,9 @@ impl Ledger {
             self.give_up_file();
             return;
         }
+        if is_committed && self.gives_reform_up_for(now, lineage) {
+            return;
+        }
         if !self.belongs(lineage, &message.body) {
             self.answer_foreign(now, from, lineage);
             return;
@@ -137,7 +140,7 @@ impl Ledger {
     /// Whether this node is of that lineage, or may come to be by this message: leaders and
     /// candidates address only those that their record lists.
     fn belongs(&self, lineage: LineageId, body: &LedgerBody) -> bool {
-        if self.file.has_refused(lineage) {
+        if self.file.has_refused(lineage) || self.file.has_given_up(lineage) {
             return false;
         }
         match self.file.lineage() {

@@ -20,15 +20,23 @@ pub(crate) struct Forming {
     pub(crate) accepts: BTreeMap<NodeId, FileId>,
     /// Who refused the own lineage for good, while it held no record of it.
     pub(crate) refusals: BTreeSet<NodeId>,
-    /// The first record is being written by this node, which then leads term 1.
-    pub(crate) founding: bool,
+    /// The first record, with this place, is being written by this node, which then leads.
+    pub(crate) founding: Option<Mark>,
     /// When what waits for answers is said again.
-    next: Moment,
+    pub(crate) next: Moment,
+    /// Since when the proposal is known, in this life of the node.
+    pub(crate) since: Moment,
 }
 
 impl Forming {
     pub(crate) const fn new(now: Moment) -> Self {
-        Self { accepts: BTreeMap::new(), refusals: BTreeSet::new(), founding: false, next: now }
+        Self {
+            accepts: BTreeMap::new(),
+            refusals: BTreeSet::new(),
+            founding: None,
+            next: now,
+            since: now,
+        }
     }
 }
 
@@ -58,7 +66,8 @@ impl Ledger {
         self.forming.next = now + self.settings.heartbeat.saturating_mul(2);
         if accepted.proposer != self.me() {
             self.owed.accept = true;
-            if self.is_gone(accepted.proposer.node) {
+            // What a reform goes on from is not given up with its proposer: an operator decides.
+            if accepted.reform.is_none() && self.is_gone(accepted.proposer.node) {
                 self.refuse_for_good(accepted.lineage);
             }
         }
@@ -83,6 +92,9 @@ impl Ledger {
     ) -> bool {
         self.watch_proposer(from, message.file);
         match &message.body {
+            LedgerBody::Propose(proposal) if proposal.reform.is_some() => {
+                self.receive_reform(now, from, message.file, proposal);
+            }
             LedgerBody::Propose(proposal) => self.receive_proposal(from, message.file, proposal),
             LedgerBody::Accept { lineage } => self.receive_accept(from, message.file, *lineage),
             LedgerBody::Refuse { lineage, own, formed, durable } => {
@@ -98,7 +110,7 @@ impl Ledger {
                 self.receive_refusal(now, from, message.file, &refusal);
             }
             LedgerBody::Recall => self.receive_recall(from, message),
-            LedgerBody::Recalled { heard } => self.receive_recalled(from, *heard),
+            LedgerBody::Recalled { heard } => self.receive_recalled(now, from, *heard),
             LedgerBody::Stale { heard } => {
                 self.compare_with(*heard);
             }
@@ -107,6 +119,9 @@ impl Ledger {
                 self.receive_introduce(now, from, is, message.lineage);
             }
             LedgerBody::Pointer { leader } => self.receive_pointer(*leader),
+            LedgerBody::Survey { probe } => self.receive_survey(from, message, *probe),
+            LedgerBody::Surveyed { probe, .. } => self.receive_surveyed(from, message, *probe),
+            LedgerBody::Replaced { lineage, by } => self.receive_replaced(now, *lineage, *by),
             LedgerBody::PreVoteAnswer { probe, granted } if message.lineage.is_none() => {
                 let term = Term::default();
                 self.receive_answer(now, from, message.file, term, *probe, *granted);
@@ -123,11 +138,14 @@ impl Ledger {
 
     /// Goes on with what became durable: sends the proposal or the acceptance, founds, leads.
     pub(crate) fn formation_settle(&mut self, now: Moment) {
-        if self.forming.founding && self.is_durable() && self.durable.mark() == FIRST {
-            self.forming.founding = false;
+        if let Some(first) = self.forming.founding
+            && self.is_durable()
+            && self.durable.mark() == first
+        {
+            self.forming.founding = None;
             // Whoever stood for election meanwhile has left the first term: only votes make it
             // the leader of another one.
-            if self.file.term == FIRST.term {
+            if self.file.term == first.term {
                 self.take_lead(now);
             }
         }
@@ -156,8 +174,8 @@ impl Ledger {
                 Some(Voter { node: *node, file })
             })
             .collect();
-        if voters.len() == accepted.voters.len() && !self.forming.founding {
-            self.found(accepted.lineage, voters);
+        if voters.len() == accepted.voters.len() && self.forming.founding.is_none() {
+            self.found(accepted, voters);
         }
     }
 
@@ -184,7 +202,7 @@ impl Ledger {
         let limit = self.settings.voter_limit.clamp(1, VOTERS_MAX);
         let voters = members.into_iter().take(limit).collect();
         let proposer = self.me();
-        self.accept(Proposal { lineage, proposer, voters });
+        self.accept(Proposal { lineage, proposer, voters, reform: None });
     }
 
     fn accept(&mut self, proposal: Proposal) {
@@ -209,11 +227,23 @@ impl Ledger {
         }
     }
 
-    fn found(&mut self, lineage: LineageId, voters: Vec<Voter>) {
-        let state = self.settings.initial_state.clone();
-        let Mark { term, version } = FIRST;
-        let record = Record { lineage, term, version, voters, absorbed_by: None, state };
-        self.forming.founding = true;
+    fn found(&mut self, accepted: Proposal, voters: Vec<Voter>) {
+        let lineage = accepted.lineage;
+        let (Mark { term, version }, replaces, state) = match accepted.reform {
+            Some(reform) => (reform.first, reform.replaces, reform.state),
+            None => (FIRST, Vec::new(), self.settings.initial_state.clone()),
+        };
+        let record = Record {
+            lineage,
+            term,
+            version,
+            voters,
+            absorbed_by: None,
+            absorbs: Vec::new(),
+            replaces,
+            state,
+        };
+        self.forming.founding = Some(record.mark());
         let file = self.change();
         file.record = Some(record);
         file.formation.accepted = None;

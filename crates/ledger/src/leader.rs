@@ -148,6 +148,9 @@ impl Ledger {
         }
         let term = lead.term;
         let mut next = self.file.record.clone().ok_or(NotNow::NotReady)?;
+        if next.absorbed_by.is_some() {
+            return Err(NotNow::InFlight);
+        }
         edit(&mut next);
         next.term = term;
         next.version = next.version.saturating_add(1);
@@ -244,6 +247,7 @@ impl Ledger {
             self.step_down(now);
             return;
         }
+        self.end_lineage(now);
         self.admit(now);
     }
 

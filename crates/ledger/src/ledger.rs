@@ -20,6 +20,7 @@ use crate::formation::Forming;
 use crate::lead::Lead;
 use crate::recall::Recall;
 use crate::settings::{LedgerSettings, Liveness, Opened, Seen};
+use crate::survey::Surveying;
 use crate::view::{LedgerOutput, NotNow};
 use crate::writing::Writing;
 
@@ -50,6 +51,7 @@ pub struct Ledger {
     pub(crate) forming: Forming,
     pub(crate) recall: Option<Recall>,
     pub(crate) introducing: Introducing,
+    pub(crate) surveying: Option<Surveying>,
     pub(crate) foreign_noted: Option<Moment>,
     pub(crate) outputs: Vec<LedgerOutput>,
 }
@@ -87,6 +89,7 @@ impl Ledger {
             forming: Forming::new(now),
             recall: None,
             introducing: Introducing::new(now),
+            surveying: None,
             foreign_noted: None,
             outputs: Vec::new(),
         };
@@ -109,7 +112,9 @@ impl Ledger {
             return;
         }
         self.forget_silent_leader(now);
-        if !self.receive_any_lineage(now, from, &message) {
+        if message.lineage.is_some_and(|lineage| self.tell_replaced(from, lineage)) {
+            // Nothing of a lineage that the own one replaced counts any more.
+        } else if !self.receive_any_lineage(now, from, &message) {
             self.receive_own_lineage(now, from, message);
         }
         self.settle(now);
@@ -123,6 +128,7 @@ impl Ledger {
         self.election_tick(now);
         self.lead_tick(now);
         self.introduce_tick(now);
+        self.survey_tick(now);
         self.settle(now);
     }
 
@@ -136,6 +142,7 @@ impl Ledger {
         due(self.election_due());
         due(self.lead.as_ref().map(|lead| lead.due(self)));
         due(self.introduce_due());
+        due(self.surveying.as_ref().map(Surveying::due));
         due(self.writing.retry_at);
         next
     }
@@ -153,10 +160,10 @@ impl Ledger {
         self.seen = next;
         self.watch_voters(now);
         self.let_back_in();
-        let mut lineages = self.seen.values().filter_map(|seen| seen.lineage);
-        if let Some(lineage) = lineages.find(|lineage| !self.file.has_refused(*lineage)) {
+        if let Some(lineage) = self.seen_lineage() {
             self.known = Some(lineage);
         }
+        self.see_replaced(now);
         let heard: Vec<Heard> = self.seen.values().filter_map(|seen| seen.heard_of_me).collect();
         for heard in heard {
             self.compare_with(heard);

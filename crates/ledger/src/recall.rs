@@ -18,13 +18,14 @@ use crate::view::LedgerOutput;
 #[derive(Debug)]
 pub(crate) struct Recall {
     answered: BTreeSet<NodeId>,
+    since: Moment,
     /// When it is asked again.
     pub(crate) next: Moment,
 }
 
 impl Recall {
     pub(crate) const fn new(now: Moment) -> Self {
-        Self { answered: BTreeSet::new(), next: now }
+        Self { answered: BTreeSet::new(), since: now, next: now }
     }
 }
 
@@ -39,6 +40,7 @@ impl Ledger {
                 self.send(voter.node, LedgerBody::Recall);
             }
         }
+        self.end_recall(now);
     }
 
     pub(crate) fn receive_recall(&mut self, from: NodeId, message: &LedgerMessage) {
@@ -46,18 +48,29 @@ impl Ledger {
         self.send(from, LedgerBody::Recalled { heard });
     }
 
-    pub(crate) fn receive_recalled(&mut self, from: NodeId, heard: Option<Heard>) {
+    pub(crate) fn receive_recalled(&mut self, now: Moment, from: NodeId, heard: Option<Heard>) {
         if !self.file.voters().iter().any(|voter| voter.node == from) {
             return;
         }
-        let needed = majority(self.file.voters().len());
         let Some(recall) = &mut self.recall else { return };
         recall.answered.insert(from);
-        let is_enough = recall.answered.len() + 1 >= needed;
         if heard.is_some_and(|heard| self.compare_with(heard)) {
             return;
         }
-        if is_enough {
+        self.end_recall(now);
+    }
+
+    /// A majority is needed. The others are given an election timeout, in which nobody could be
+    /// elected anyway: one of them may know that the whole lineage was replaced. Where a leader
+    /// speaks, that question is decided.
+    fn end_recall(&mut self, now: Moment) {
+        let voters = self.file.voters().len();
+        let Some(recall) = &self.recall else { return };
+        let answered = recall.answered.len() + 1;
+        let is_over = answered >= voters
+            || self.follow.is_some()
+            || now >= recall.since + self.settings.election_timeout;
+        if answered >= majority(voters) && is_over {
             self.recall = None;
         }
     }
@@ -85,7 +98,9 @@ impl Ledger {
     pub(crate) fn give_up_file(&mut self) {
         self.known = self.file.lineage().or(self.known);
         let file = self.new_file_id();
+        let replaced = std::mem::take(&mut self.file.formation.replaced);
         *self.change() = LedgerFile::new(file, true);
+        self.file.formation.replaced = replaced;
         self.writing.on_disk = false;
         if self.lead.take().is_some_and(|lead| lead.ready) {
             self.outputs.push(LedgerOutput::NotLeading);

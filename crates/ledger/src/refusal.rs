@@ -40,6 +40,10 @@ impl Ledger {
             return;
         }
         if let Some(accepted) = self.file.formation.accepted.clone() {
+            if accepted.reform.is_some() {
+                self.receive_reform_refusal(now, from, &accepted, refusal);
+                return;
+            }
             if !accepted.voters.contains(&from) {
                 return;
             }
@@ -59,7 +63,11 @@ impl Ledger {
             return;
         }
         let is_listed = self.file.voters().contains(&Voter { node: from, file });
-        if refusal.durable && is_listed && self.committed.is_none() && !self.forming.founding {
+        if refusal.durable
+            && is_listed
+            && self.committed.is_none()
+            && self.forming.founding.is_none()
+        {
             self.forming.refusals.insert(from);
             self.let_go_if_hopeless(now, self.file.voters().len(), refusal);
         }
@@ -123,7 +131,8 @@ impl Ledger {
     /// gone for good.
     pub(crate) fn watch_proposer(&mut self, from: NodeId, file: FileId) {
         let Some(accepted) = &self.file.formation.accepted else { return };
-        if accepted.proposer.node == from && accepted.proposer.file != file {
+        let is_first = accepted.reform.is_none();
+        if is_first && accepted.proposer.node == from && accepted.proposer.file != file {
             let lineage = accepted.lineage;
             self.refuse_for_good(lineage);
         }

@@ -50,6 +50,8 @@ pub struct Seen {
     pub liveness: Liveness,
     /// The lineage that its facts name.
     pub lineage: Option<LineageId>,
+    /// The lineages that this lineage took the place of, as its facts say.
+    pub replaces: Vec<LineageId>,
     /// The leader that its facts name.
     pub leader: Option<NodeId>,
     /// What it says it last heard of this node's own ledger, if it says so.

@@ -7,6 +7,7 @@ use baton_types::NodeId;
 use baton_wire::ledger::Voter;
 
 use crate::ledger::Ledger;
+use crate::settings::Seen;
 use crate::view::{Role, View};
 
 impl Ledger {
@@ -28,6 +29,7 @@ impl Ledger {
             in_flight: self.lead.as_ref().is_some_and(|lead| !lead.is_idle(&self.file)),
             ready: self.lead.as_ref().is_some_and(|lead| lead.is_idle(&self.file)),
             needs_readmission: self.file.formation.barred && !self.is_voter(),
+            given_up: &self.file.formation.replaced,
             degraded: self.writing.degraded,
         }
     }
@@ -44,7 +46,11 @@ impl Ledger {
         match (&self.lead, &self.follow) {
             (Some(_), _) => Some(self.settings.me),
             (None, Some(follow)) => Some(follow.leader),
-            (None, None) if !self.is_voter() => self.seen.values().find_map(|seen| seen.leader),
+            (None, None) if !self.is_voter() && self.pending_reform().is_none() => {
+                let own = self.file.lineage().or(self.known);
+                let of_own = |seen: &&Seen| own.is_none() || seen.lineage == own;
+                self.seen.values().filter(of_own).find_map(|seen| seen.leader)
+            }
             (None, None) => None,
         }
     }
@@ -54,7 +60,11 @@ impl Ledger {
             (Some(_), ..) => Role::Leader,
             (None, Some(_), _) => Role::Candidate,
             (None, None, Some(_)) if self.is_voter() => Role::Follower,
-            (None, None, None) if self.known.is_none() && !self.file.formation.barred => {
+            (None, None, None)
+                if self.known.is_none()
+                    && !self.file.formation.barred
+                    && self.pending_reform().is_none() =>
+            {
                 Role::Forming
             }
             _ => Role::Spare,
@@ -62,6 +72,14 @@ impl Ledger {
     }
 
     fn no_quorum_reason(&self, leader: Option<NodeId>) -> String {
+        if let Some((proposal, _)) = self.pending_reform() {
+            return format!(
+                "the group is to be formed anew as lineage {}, which waits until all {} voters of \
+                 it have accepted; if one of them does not come back, type the reform again",
+                proposal.lineage,
+                proposal.voters.len()
+            );
+        }
         match (self.role(), leader) {
             (Role::Leader, _) if self.lead.as_ref().is_some_and(|lead| lead.ready) => String::new(),
             (Role::Leader, _) => "the new leader has not yet committed its first record".to_owned(),
@@ -71,6 +89,11 @@ impl Ledger {
                 self.settings.expect
             ),
             (_, Some(_)) => String::new(),
+            (Role::Spare, None) if !self.file.formation.replaced.is_empty() => {
+                "the group was formed anew without this node's vote, and no leader of it is heard \
+                 that lets this node in"
+                    .to_owned()
+            }
             (Role::Spare, None) if self.file.formation.barred => {
                 "the ledger file was lost or damaged, and no leader is heard that lets this node \
                  in again"

@@ -4,6 +4,8 @@ use baton_types::{FileId, LineageId, NodeId, Term};
 use baton_wire::ledger::{LedgerMessage, Record, Voter};
 
 use crate::file::LedgerFile;
+use crate::reform::NoReform;
+use crate::survey::Survey;
 
 /// Something for the caller to do, in the order in which they come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,10 @@ pub enum LedgerOutput {
     NotLeading,
     /// One line for the journal.
     Note(String),
+    /// The same, of something that a person should know of.
+    Warning(String),
+    /// The answers to `survey` are in, or say why the group cannot be formed anew now.
+    Surveyed(Result<Survey, NoReform>),
 }
 
 /// How a ledger stands.
@@ -66,6 +72,8 @@ pub struct View<'a> {
     pub ready: bool,
     /// Whether this node was a voter, lost its file, and waits to be let in again.
     pub needs_readmission: bool,
+    /// Lineages that this node gave up.
+    pub given_up: &'a [LineageId],
     /// Whether the last write failed.
     pub degraded: bool,
 }
@@ -103,6 +111,9 @@ pub enum NotNow {
     /// The node is a voter already, or the voters are as many as allowed.
     #[error("the node is a voter already, or the voters are as many as allowed")]
     NoPlace,
+    /// Of two lineages that met, this one stays.
+    #[error("of two lineages that met, this one stays")]
+    Stays,
     /// The last voter stays.
     #[error("the last voter cannot be removed")]
     LastVoter,

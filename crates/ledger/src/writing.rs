@@ -83,7 +83,7 @@ impl Ledger {
         self.stand_settle(now);
         self.owed_settle();
         self.lead_settle(now);
-        self.told_settle();
+        self.told_settle(now);
         self.start_write(now);
     }
 
@@ -113,7 +113,7 @@ impl Ledger {
         self.step_down(now);
         self.stand = None;
         self.owed = Default::default();
-        self.forming.founding = false;
+        self.forming.founding = None;
         if self.writing.on_disk && self.file.file == self.durable.file {
             self.file = self.durable.clone();
             self.writing.dirty = false;
@@ -126,7 +126,7 @@ impl Ledger {
     }
 
     /// Says `Committed` for a record that the leader said is committed and that is on disk here.
-    fn told_settle(&mut self) {
+    fn told_settle(&mut self, now: Moment) {
         let known = self.committed.as_ref().map_or(Mark::default(), |record| record.mark());
         let Some(record) = self.durable.record.as_ref().filter(|record| {
             self.told == Some(record.mark()) && record.mark() > known && self.writing.on_disk
@@ -136,6 +136,7 @@ impl Ledger {
         let record = record.clone();
         self.committed = Some(record.clone());
         self.outputs.push(LedgerOutput::Committed(record));
+        self.end_lineage(now);
     }
 
     /// Sends the answers that waited for a write.

@@ -6,7 +6,9 @@
 
 mod facts;
 mod leadership;
+mod meeting;
 mod outcomes;
+mod reform;
 mod revisions;
 mod running;
 mod status;
@@ -28,8 +30,8 @@ use baton_types::manifest::HookKind;
 use baton_types::member::Desired;
 use baton_types::service::ServiceSettings;
 use baton_types::{
-    Command, CommandAnswer, CommandId, GroupName, Moment, NodeId, Now, RolloutId, Target, Term,
-    Text, Version,
+    Command, CommandAnswer, CommandId, GroupName, LineageId, Moment, NodeId, Now, RolloutId,
+    Target, Term, Text, Version,
 };
 use baton_wire::ledger::StateBytes;
 use baton_wire::{LedgerMessage, Message, TurnId};
@@ -40,6 +42,8 @@ use crate::effect::{Level, Line};
 use crate::files::{self, ServiceFile, Waiting};
 use crate::shared::Shared;
 
+pub(crate) use facts::leader_by_facts;
+pub(crate) use meeting::lineages;
 pub(crate) use revisions::revision_json;
 pub(crate) use status::copy_of_nothing;
 
@@ -55,6 +59,7 @@ pub(crate) struct Group {
     state: GroupState,
     term: Term,
     version: u64,
+    lineage: Option<LineageId>,
     /// Whether a committed record was seen since this start.
     heard: bool,
     /// The bytes of a committed record that do not decode: of a newer program.
@@ -85,6 +90,12 @@ pub(crate) struct Group {
     applications: Vec<Command>,
     /// Voters to remove, with the commands that ask for it.
     removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
+    /// A command to form the group anew, while it is carried out.
+    reforming: Option<reform::Reforming>,
+    /// `adopt` commands for this lineage, until its record says so.
+    adoptions: Vec<CommandId>,
+    /// What was last told of lineages that were met.
+    told_met: String,
     leading: bool,
     /// The leader that was last told of.
     told_leader: Option<NodeId>,
@@ -177,6 +188,7 @@ impl Group {
             state: GroupState::default(),
             term: Term::default(),
             version: 0,
+            lineage: None,
             heard: false,
             unreadable: false,
             stale: true,
@@ -194,6 +206,9 @@ impl Group {
             fetches: Vec::new(),
             applications: Vec::new(),
             removals: BTreeMap::new(),
+            reforming: None,
+            adoptions: Vec::new(),
+            told_met: String::new(),
             leading: false,
             told_leader: None,
             told_outcome: None,
@@ -335,12 +350,20 @@ impl Group {
                     let waiting = Waiting::Ledger(self.name.clone(), token);
                     shared.write(files::ledger(&self.name), &*file, waiting);
                 }
-                LedgerOutput::Committed(record) => self.committed(now, shared, &record),
+                LedgerOutput::Committed(record) => {
+                    self.committed(now, shared, &record);
+                    self.reform_committed(shared, &record);
+                }
                 LedgerOutput::Leading { .. } => self.leads(now, shared),
                 LedgerOutput::NotLeading => self.leads_no_more(),
                 LedgerOutput::Note(text) => {
                     shared.log(Line::new(Level::Info, text).of(&self.name));
                 }
+                LedgerOutput::Warning(text) => {
+                    let text = self.quorum_reason(shared, text);
+                    shared.log(Line::new(Level::Warning, text).of(&self.name));
+                }
+                LedgerOutput::Surveyed(result) => self.surveyed(now, shared, result),
             }
         }
         self.tell_leader(now, shared);
@@ -367,6 +390,7 @@ impl Group {
                 node,
                 liveness,
                 lineage: told.map(|fact| fact.lineage),
+                replaces: told.map(|fact| fact.replaces.clone()).unwrap_or_default(),
                 leader: told.and_then(|fact| fact.leader),
                 heard_of_me: None,
             });
@@ -377,7 +401,9 @@ impl Group {
                 || shared.ring.member(voter.node).is_some_and(|m| m.state == MemberState::Left);
             if has_left && seen.iter().all(|entry| entry.node != voter.node) {
                 let (node, liveness) = (voter.node, Liveness::Left);
-                seen.push(Seen { node, liveness, lineage: None, leader: None, heard_of_me: None });
+                let replaces = Vec::new();
+                let (lineage, leader, heard_of_me) = (None, None, None);
+                seen.push(Seen { node, liveness, lineage, replaces, leader, heard_of_me });
             }
         }
         // One that asked to be removed must not be let in again before it is gone.
@@ -457,23 +483,6 @@ impl Group {
     pub(crate) fn is_voter(&self, node: NodeId) -> bool {
         self.ledger.view().voters.iter().any(|voter| voter.node == node)
     }
-}
-
-/// Who leads a group according to the facts of its voters: the newest term in which a living voter
-/// names a living node. What a dead one said last would name a leader that leads no longer.
-pub(crate) fn leader_by_facts(shared: &Shared, group: &GroupName) -> Option<NodeId> {
-    let lives = |node: NodeId| {
-        node == shared.me
-            || shared.ring.member(node).is_some_and(|member| member.state.is_reachable())
-    };
-    shared
-        .directory
-        .ledgers(group)
-        .filter(|(voter, _)| lives(*voter))
-        .filter_map(|(_, fact)| Some((fact.term, fact.leader?)))
-        .filter(|(_, leader)| lives(*leader))
-        .max()
-        .map(|(_, leader)| leader)
 }
 
 fn opened_ledger(boot: &mut Boot, shared: &mut Shared, name: &GroupName) -> Opened {

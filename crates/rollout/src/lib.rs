@@ -9,6 +9,7 @@ pub mod lead;
 pub mod limits;
 pub mod member;
 pub mod narrate;
+mod reformed;
 pub mod rollout;
 pub mod rules;
 pub mod state;

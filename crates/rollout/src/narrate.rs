@@ -82,7 +82,10 @@ fn group_lines(
         lines.push(Line { level: Level::Info, text, rollout: None, member, release: None });
     };
     match (&old.pause, &new.pause) {
-        (None, Some(pause)) => say(format!("paused by {}: no further turn starts", pause.by), None),
+        (None, Some(pause)) => {
+            let because = pause.because();
+            say(format!("paused by {}{because}: no further turn starts", pause.by), None);
+        }
         (Some(_), None) => say("resumed".to_owned(), None),
         _ => {}
     }

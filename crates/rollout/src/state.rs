@@ -85,6 +85,18 @@ pub struct Pause {
     pub by: NodeName,
     /// When, for people.
     pub at: WallTime,
+    /// Why, if something else than `pause` was typed.
+    pub why: Text,
+}
+
+impl Pause {
+    /// " (…)" with why, if that is to be said.
+    pub fn because(&self) -> String {
+        match self.why.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", self.why),
+        }
+    }
 }
 
 /// A target that was left as bad.

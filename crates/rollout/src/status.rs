@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use baton_types::status::{
-    GroupStatus, HistoryStatus, MemberStatus, PendingStatus, RevisionStatus, RolloutStatus,
-    TargetStatus,
+    GroupStatus, HistoryStatus, LineageStatus, MemberStatus, PendingStatus, RevisionStatus,
+    RolloutStatus, TargetStatus,
 };
 use baton_types::{ConfigRevision, NodeId, Now, Target};
 
@@ -33,6 +33,8 @@ pub struct LedgerInfo {
     pub voters: Vec<NodeId>,
     /// The lineage, as people write it; empty before formation.
     pub lineage: String,
+    /// Further lineages, formed apart, that were met.
+    pub met: Vec<LineageStatus>,
 }
 
 /// `baton rollout status G`.
@@ -55,8 +57,12 @@ pub fn status(
         quorum_reason: ledger.quorum_reason.clone(),
         voters,
         lineage: ledger.lineage.clone(),
+        met: ledger.met.clone(),
         baseline: state.baseline().map(target_status),
-        paused_by: state.pause.as_ref().map(|pause| format!("{} at {}", pause.by, pause.at)),
+        paused_by: state
+            .pause
+            .as_ref()
+            .map(|pause| format!("{} at {}{}", pause.by, pause.at, pause.because())),
         pending: pending(lead, state, view),
         rollout: rollout.map(|rollout| rollout_status(lead, now, state, view, rollout)),
         members: members(state, view),

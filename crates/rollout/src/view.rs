@@ -10,6 +10,8 @@ use baton_types::{Digest, NodeId, NodeName, Target, Text};
 /// The group as this node sees it now.
 #[derive(Clone, Debug)]
 pub struct View {
+    /// Why nothing new is offered at all; empty if something is.
+    pub held: String,
     /// This node.
     pub me: NodeId,
     /// Everybody whom the ring knows as a member of the group, dead ones included.
@@ -170,6 +172,7 @@ pub(crate) mod tests {
     pub(crate) fn view(names: &[&str], me: &str) -> View {
         let policy = Policy::default();
         View {
+            held: String::new(),
             me: node(me),
             members: names.iter().map(|name| (node(name), member(name))).collect(),
             settings: ServiceSettings {

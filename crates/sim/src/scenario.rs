@@ -31,6 +31,18 @@ impl World {
         world
     }
 
+    /// A calm world in which these hosts and the others boot without each other, so that each side
+    /// forms the group for itself.
+    pub fn apart(setup: Setup, side: &[usize]) -> Self {
+        let mut world = Self::new(setup);
+        world.checks.let_form_apart();
+        world.partition(side);
+        for host in 0..world.hosts.len() {
+            world.start(host);
+        }
+        world
+    }
+
     /// The same, with release 1 rolled out everywhere: the baseline of most scenarios.
     pub fn on_release_1(setup: Setup, behaviour: Behaviour) -> Self {
         let mut world = Self::begin(setup);

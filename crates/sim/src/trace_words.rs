@@ -36,6 +36,7 @@ fn words(message: &Message) -> Option<String> {
                 LedgerBody::PreVote { .. } => "would you vote for me".to_owned(),
                 LedgerBody::PreVoteAnswer { granted, .. } => format!("would vote: {granted}"),
                 LedgerBody::Propose(proposal) => format!("propose {:?}", proposal.lineage),
+                LedgerBody::Replaced { lineage, by } => format!("{lineage:?} gave way to {by:?}"),
                 LedgerBody::Accept { lineage } => format!("accept {lineage:?}"),
                 LedgerBody::Refuse { lineage, .. } => format!("refuse {lineage:?}"),
                 other => {

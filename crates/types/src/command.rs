@@ -70,6 +70,14 @@ pub enum CommandAction {
         /// SHA-256 of the revision.
         digest: Digest,
     },
+    /// Form the group anew, from the newest record that is left: a majority of its voters is lost
+    /// for good. Not for a leader: there is none.
+    Reform,
+    /// Let this history of the group stay, of several that were formed apart; the others give way.
+    Adopt {
+        /// As the status names it, or enough of its first characters.
+        lineage: Text,
+    },
 }
 
 /// What came of a command. Kept in the ledger under the command's id.

@@ -105,6 +105,12 @@ pub struct ServiceFact {
 pub struct LedgerFact {
     /// Which history.
     pub lineage: LineageId,
+    /// The histories that it took the place of, and those that this voter gave up for it.
+    pub replaces: Vec<LineageId>,
+    /// The histories, formed apart, that are to give way to it.
+    pub absorbs: Vec<LineageId>,
+    /// The baseline: what tells it from others, and what people call it.
+    pub baseline: Option<(Digest, Text)>,
     /// The term of the committed record.
     pub term: Term,
     /// The committed record's version.

@@ -25,6 +25,8 @@ pub struct GroupStatus {
     pub voters: Vec<String>,
     /// The ledger's lineage; empty before formation.
     pub lineage: String,
+    /// Further lineages of the group, formed apart, that were met and have not given way yet.
+    pub met: Vec<LineageStatus>,
     /// The last target that a rollout brought to the group successfully.
     pub baseline: Option<TargetStatus>,
     /// A typed pause that holds with or without a rollout: who and when.
@@ -47,6 +49,20 @@ pub struct GroupStatus {
     pub config: Option<RevisionStatus>,
     /// The configuration revisions that the ledger remembers, oldest first.
     pub revisions: Vec<RevisionStatus>,
+}
+
+/// A history of the group that was formed apart from the one that answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LineageStatus {
+    /// Its id.
+    pub lineage: String,
+    /// Name of its leader's node, if one is heard of.
+    pub leader: Option<String>,
+    /// Its baseline, as people write it; empty without one.
+    pub baseline: String,
+    /// Names of the nodes that speak of it.
+    pub nodes: Vec<String>,
 }
 
 /// A configuration revision, for people.

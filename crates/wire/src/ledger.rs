@@ -12,6 +12,8 @@ use baton_types::limits::RECORD_MAX_BYTES;
 use baton_types::{FileId, LineageId, NodeId, Term};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use crate::reform::{Holding, Reform};
+
 /// The content of a record: at most [`RECORD_MAX_BYTES`] opaque bytes, shared and not copied.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StateBytes(Arc<[u8]>);
@@ -117,8 +119,12 @@ pub struct Record {
     pub version: u64,
     /// Who votes from this record on, committed or not; in the order of node ids.
     pub voters: Vec<Voter>,
-    /// The lineage that this one gave way to.
+    /// The lineage that this one gives way to, for good: nothing is decided in it any more.
     pub absorbed_by: Option<LineageId>,
+    /// Lineages of the same group, formed apart, that are to give way to this one.
+    pub absorbs: Vec<LineageId>,
+    /// The lineages that this one took the place of: it was formed anew from one of them.
+    pub replaces: Vec<LineageId>,
     /// The content, which the ledger does not read.
     pub state: StateBytes,
 }
@@ -139,6 +145,8 @@ pub struct Proposal {
     pub proposer: Voter,
     /// Who votes at first: all of them must accept. In the order of node ids.
     pub voters: Vec<NodeId>,
+    /// What it goes on from; `None`: it is a group's first.
+    pub reform: Option<Reform>,
 }
 
 /// How far a node was when it was last heard.
@@ -253,11 +261,40 @@ pub enum LedgerBody {
         /// The leader, as far as the sender knows.
         leader: Option<NodeId>,
     },
+    /// The group is to be formed anew: what do you hold?
+    Survey {
+        /// Random; the answer repeats it.
+        probe: u64,
+    },
+    /// The answer.
+    Surveyed {
+        /// Of the question.
+        probe: u64,
+        /// The leader that the sender hears.
+        leader: Option<NodeId>,
+        /// What it holds, if it holds anything.
+        holding: Option<Holding>,
+        /// The highest version that it knows of.
+        version: u64,
+        /// Further lineages in which it was or is about to be.
+        others: Vec<LineageId>,
+    },
+    /// The lineage in which the addressee lives was replaced, for good.
+    Replaced {
+        /// Which.
+        lineage: LineageId,
+        /// By which.
+        by: LineageId,
+    },
 }
 
 /// Most voters that a record or a proposal may list; far above any sensible `voter_limit`, and
 /// small enough that a forged list costs nothing.
 pub const VOTERS_MAX: usize = 32;
+
+/// Most lineages that one may take the place of: the last ones. Each takes an operator who lost a
+/// majority; a voter that slept through more of them is cut off by its old term.
+pub const REPLACED_MAX: usize = 16;
 
 impl LedgerMessage {
     /// Whether everything in it is within the limits that honest senders keep; what is not, is
@@ -285,6 +322,11 @@ impl LedgerMessage {
                 LedgerBody::Recalled { heard: Some(heard) } | LedgerBody::Stale { heard } => {
                     number(heard.term.0) && mark(&heard.held)
                 }
+                LedgerBody::Surveyed { holding, version, others, .. } => {
+                    number(*version)
+                        && others.len() <= 2 * REPLACED_MAX
+                        && holding.as_ref().is_none_or(Holding::is_sane)
+                }
                 _ => true,
             }
     }
@@ -300,6 +342,8 @@ impl Record {
             && !self.voters.is_empty()
             && self.voters.len() <= VOTERS_MAX
             && self.voters.is_sorted_by(|a, b| a.node < b.node)
+            && self.replaces.len() <= REPLACED_MAX
+            && self.absorbs.len() <= REPLACED_MAX
     }
 }
 
@@ -310,12 +354,13 @@ impl Proposal {
             && self.voters.len() <= VOTERS_MAX
             && self.voters.is_sorted_by(|a, b| a < b)
             && self.voters.contains(&self.proposer.node)
+            && self.reform.as_ref().is_none_or(Reform::is_sane)
     }
 }
 
 /// Terms and versions from outside: so far from the end of the numbers that adding to them never
 /// overflows; no honest group gets there in a million years.
-const fn number(value: u64) -> bool {
+pub(crate) const fn number(value: u64) -> bool {
     value <= NUMBER_MAX
 }
 
@@ -339,6 +384,8 @@ mod tests {
             version: 1,
             voters,
             absorbed_by: None,
+            absorbs: Vec::new(),
+            replaces: Vec::new(),
             state: StateBytes::new(vec![1, 2, 3]).expect("small"),
         }
     }

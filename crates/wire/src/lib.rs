@@ -9,6 +9,7 @@ pub mod ask;
 pub mod codec;
 pub mod ledger;
 pub mod limits;
+mod reform;
 pub mod replay;
 pub mod ring;
 pub mod seal;

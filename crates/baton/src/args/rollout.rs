@@ -73,6 +73,24 @@ pub(crate) enum RolloutCommand {
         #[command(flatten)]
         wait: Wait,
     },
+    /// Form a group anew whose majority of voters is lost for good, from the newest record that is
+    /// left; refused while it has a leader
+    Reform {
+        #[command(flatten)]
+        typed: Typed,
+        /// The group's name once more, instead of typing it when asked
+        #[arg(long, value_name = "NAME")]
+        yes: Option<String>,
+    },
+    /// Decide which history of a group stays, of several that were formed apart and have different
+    /// baselines
+    Adopt {
+        #[command(flatten)]
+        typed: Typed,
+        /// The one that stays, as `status` prints it, or enough of its first characters
+        #[arg(long, value_name = "ID")]
+        lineage: String,
+    },
     /// List the rollouts that ended, or what every member came to in one of them
     History {
         /// SERVICE.GROUP, for example redis.default

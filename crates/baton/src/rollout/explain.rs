@@ -14,6 +14,7 @@ use crate::output::{ago, count};
 pub(crate) fn explain(status: &GroupStatus, now: Timestamp) -> Vec<String> {
     let mut text = Explanation { group: &status.group, lines: Vec::new() };
     text.about_quorum(status);
+    text.about_lineages(status);
     text.about_waiting_targets(status);
     match &status.rollout {
         None => text.about_no_rollout(status),
@@ -59,7 +60,41 @@ impl Explanation<'_> {
              decided until a majority of its voters ({}) answers.",
             status.voters.join(", ")
         ));
-        self.say("`baton ring members` shows which nodes are missing; bring them back.");
+        self.say(
+            "`baton ring members` shows which nodes are missing; bring them back. Only if a \
+             majority is gone for good:",
+        );
+        self.next("reform", "forms the group anew from the newest record that is left");
+    }
+
+    fn about_lineages(&mut self, status: &GroupStatus) {
+        if status.met.is_empty() {
+            return;
+        }
+        let own = status.baseline.as_ref().map_or_else(|| "none yet".to_owned(), target);
+        self.say(format!(
+            "Histories of {} that were formed apart have met; nothing new is offered until one is \
+             left. This one is {}, baseline {own}.",
+            self.group, status.lineage
+        ));
+        for met in &status.met {
+            let baseline = or(&met.baseline, "none yet");
+            let leader = match &met.leader {
+                Some(leader) => format!("led by {leader}"),
+                None => "without a leader".to_owned(),
+            };
+            let nodes = met.nodes.join(", ");
+            self.say(format!(
+                "  The other is {}, baseline {baseline}, {leader}, on {nodes}.",
+                met.lineage
+            ));
+        }
+        self.say(
+            "With the same baseline the smaller one gives way by itself, once its open turns have \
+             ended. Else somebody decides which stays:",
+        );
+        let stays = format!("{} --lineage ID", self.group);
+        self.lines.push(format!("  baton rollout adopt {stays}  lets that one stay"));
     }
 
     fn about_waiting_targets(&mut self, status: &GroupStatus) {

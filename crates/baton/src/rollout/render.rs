@@ -60,6 +60,12 @@ pub(crate) fn head(status: &GroupStatus, now: Timestamp) -> Vec<String> {
         head.add("quorum", format!("NO: {reason}"));
         head.add("voters", status.voters.join(" "));
     }
+    for met in &status.met {
+        head.add("lineage", status.lineage.clone());
+        let baseline = or(&met.baseline, "no baseline");
+        let leader = met.leader.as_deref().unwrap_or("no leader");
+        head.add("met", format!("{}: {baseline}, {leader}; one must give way", met.lineage));
+    }
     head.add("baseline", status.baseline.as_ref().map_or_else(|| "none yet".to_owned(), target));
     if let Some(rollout) = &status.rollout {
         head.add("rollout", rollout_line(rollout, now));

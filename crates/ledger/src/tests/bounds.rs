@@ -38,7 +38,12 @@ fn bodies(world: &World) -> Vec<LedgerBody> {
             durable: true,
         },
         LedgerBody::Accept { lineage: record.lineage },
-        LedgerBody::Propose(Proposal { lineage, proposer: Voter { node: node(1), file }, voters }),
+        LedgerBody::Propose(Proposal {
+            lineage,
+            proposer: Voter { node: node(1), file },
+            voters,
+            reform: None,
+        }),
     ]
 }
 

@@ -13,6 +13,10 @@ pub(super) struct Checks {
     by_node: BTreeMap<NodeId, (LineageId, Mark)>,
     started: BTreeSet<NodeId>,
     pub(super) newest: Option<Record>,
+    /// Lineages may form apart in this test; `newest` is then of the one that stays.
+    pub(super) meeting: bool,
+    /// Who gave way to whom.
+    ended: BTreeMap<LineageId, LineageId>,
 }
 
 impl Checks {
@@ -39,21 +43,48 @@ impl Checks {
     /// `node` says that `record` is committed.
     pub(super) fn committed(&mut self, node: NodeId, record: &Record) -> Result<(), String> {
         let (lineage, mark) = (record.lineage, record.mark());
-        if let Some((_, before)) = self.by_node.insert(node, (lineage, mark))
+        if let Some((of, before)) = self.by_node.insert(node, (lineage, mark))
+            && of == lineage
             && (before > mark || (before == mark && !self.started.contains(&node)))
         {
             return Err(format!("{node:?} commits {mark:?} after {before:?}"));
         }
         self.started.remove(&node);
-        if let Some(other) = self.records.insert((lineage, mark), record.clone())
-            && other != *record
+        if let Some(by) = record.absorbed_by {
+            self.ended.insert(lineage, by);
+            if self.ended.get(&by) == Some(&lineage) {
+                return Err(format!("{lineage:?} and {by:?} give way to each other"));
+            }
+        } else if self.ended.contains_key(&lineage) && !self.records.contains_key(&(lineage, mark))
         {
+            return Err(format!("{lineage:?} gave way, and commits {mark:?}"));
+        }
+        let known = self.records.insert((lineage, mark), record.clone());
+        if known.as_ref().is_some_and(|known| known != record) {
             return Err(format!("{mark:?} is two records"));
         }
         let Some(newest) = &self.newest else {
             self.newest = Some(record.clone());
             return Ok(());
         };
+        if newest.replaces.contains(&lineage) {
+            // One that hears late of what was committed before is no commit.
+            return match known {
+                Some(_) => Ok(()),
+                None => Err(format!("{lineage:?} was replaced, and commits {mark:?}")),
+            };
+        }
+        if record.replaces.contains(&newest.lineage) {
+            self.newest = Some(record.clone());
+            return Ok(());
+        }
+        if newest.lineage != lineage && self.meeting {
+            let follows = newest.absorbed_by == Some(record.lineage);
+            if follows {
+                self.newest = Some(record.clone());
+            }
+            return Ok(());
+        }
         if newest.lineage != lineage {
             return Err(format!("two lineages: {:?} and {lineage:?}", newest.lineage));
         }
@@ -85,6 +116,8 @@ mod each_checker_catches {
             version,
             voters: vec![Voter { node: node(1), file: FileId::from_random(1) }],
             absorbed_by: None,
+            absorbs: Vec::new(),
+            replaces: Vec::new(),
             state: StateBytes::new(state).expect("small"),
         }
     }
@@ -132,6 +165,20 @@ mod each_checker_catches {
     fn a_lost_record() {
         check(&[(1, record(1, 2, b"ab")), (2, record(2, 3, b"a"))], "lost");
         check(&[(2, record(2, 3, b"a")), (1, record(1, 2, b"ab"))], "lost");
+    }
+
+    #[test]
+    fn a_lineage_that_commits_after_it_was_replaced() {
+        let old = record(1, 2, b"a");
+        let mut new = record(2, 3, b"a");
+        new.lineage.random = [2; 16];
+        new.replaces = vec![old.lineage];
+        let mut checks = Checks::default();
+        for record in [&old, &new, &old] {
+            checks.starts(node(1));
+            assert_eq!(checks.committed(node(1), record), Ok(()));
+        }
+        check(&[(1, old), (2, new), (3, record(1, 4, b"ab"))], "was replaced");
     }
 
     #[test]

@@ -21,6 +21,8 @@ fn record(term: u64, version: u64) -> Record {
         version,
         voters: (0..3).map(voter).collect(),
         absorbed_by: None,
+        absorbs: Vec::new(),
+        replaces: Vec::new(),
         state: StateBytes::default(),
     }
 }
@@ -37,6 +39,8 @@ fn follower() -> Ledger {
     let mut ledger = Ledger::open(settings, Opened::File(Box::new(file)), 1, NOW);
     let answer = from(1, 1, LedgerBody::Recalled { heard: None });
     ledger.receive(NOW, node(1), answer);
+    let answer = from(2, 1, LedgerBody::Recalled { heard: None });
+    ledger.receive(NOW, node(2), answer);
     ledger.take_outputs();
     ledger
 }
@@ -124,6 +128,7 @@ fn an_acceptance_waits_for_its_write() {
         lineage: record(1, 1).lineage,
         proposer: voter(1),
         voters: (0..3).map(node).collect(),
+        reform: None,
     };
     let message = from(1, 1, LedgerBody::Propose(proposal.clone()));
     check(ledger, message, |message| {
@@ -208,6 +213,7 @@ fn the_first_record_waits_for_its_write() {
         node: node(host),
         liveness: Liveness::Alive,
         lineage: None,
+        replaces: Vec::new(),
         leader: None,
         heard_of_me: None,
     };

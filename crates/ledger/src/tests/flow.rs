@@ -86,6 +86,11 @@ impl World {
                 node: node(host),
                 liveness,
                 lineage: view.as_ref().and_then(|v| v.committed).map(|record| record.lineage),
+                replaces: view
+                    .as_ref()
+                    .and_then(|v| v.committed)
+                    .map(|record| record.replaces.clone())
+                    .unwrap_or_default(),
                 leader: view.as_ref().filter(|v| v.committed.is_some()).and_then(|v| v.leader),
                 heard_of_me: None,
             }

@@ -8,6 +8,8 @@ mod durability;
 mod election;
 mod flow;
 mod formation;
+mod meeting;
+mod reform;
 mod register;
 mod replace;
 mod world;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use baton_types::{Moment, NodeId};
+use baton_types::{LineageId, Moment, NodeId};
 use baton_wire::ledger::{LedgerMessage, StateBytes};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::checks::Checks;
-use crate::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Opened, Role};
+use crate::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, NoReform, Opened, Role};
 
 /// What goes wrong, in parts of a thousand, and how slow things are, in milliseconds.
 #[derive(Clone)]
@@ -40,6 +40,8 @@ pub(super) struct Host {
     pub(super) notes: Vec<String>,
     pub(super) commits: usize,
     pub(super) leading: bool,
+    /// What came of the last reform asked of it.
+    pub(super) reformed: Option<Result<LineageId, NoReform>>,
 }
 
 pub(super) enum Event {
@@ -96,6 +98,7 @@ impl World {
             notes: Vec::new(),
             commits: 0,
             leading: false,
+            reformed: None,
         };
         let mut world = Self {
             now: Moment::from_millis(1_000),
@@ -188,6 +191,13 @@ impl World {
         done
     }
 
+    /// An operator types `reform` there; what comes of it is in `reformed`.
+    pub(super) fn reform(&mut self, host: usize) {
+        let now = self.now;
+        self.hosts[host].reformed = self.ledger(host).survey(now).err().map(Err);
+        self.after(host);
+    }
+
     pub(super) fn isolate(&mut self, host: usize) {
         for other in 0..self.hosts.len() {
             self.cut.extend([(host, other), (other, host)]);
@@ -262,7 +272,16 @@ impl World {
                     assert!(self.hosts[host].leading, "not leading without leading");
                     self.hosts[host].leading = false;
                 }
-                LedgerOutput::Note(note) => self.hosts[host].notes.push(note),
+                LedgerOutput::Note(note) | LedgerOutput::Warning(note) => {
+                    self.hosts[host].notes.push(note);
+                }
+                LedgerOutput::Surveyed(result) => {
+                    let reformed = result.and_then(|survey| {
+                        self.ledger(host).reform(now, &survey, survey.state.clone())
+                    });
+                    self.hosts[host].reformed = Some(reformed);
+                    self.after(host);
+                }
             }
         }
         let Some(ledger) = &self.hosts[host].ledger else { return };

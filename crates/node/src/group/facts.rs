@@ -7,7 +7,7 @@ use std::hash::Hasher;
 use baton_rollout::{Liveness, MemberView, View};
 use baton_types::member::{Desired, Health, LedgerFact, ProcessState, ServiceFact};
 use baton_types::service::ServiceSettings;
-use baton_types::{NodeId, Now, Text};
+use baton_types::{GroupName, NodeId, Now, Text};
 use baton_wire::{Message, RingMessage, codec};
 
 use super::Group;
@@ -93,6 +93,9 @@ impl Group {
         });
         Some(LedgerFact {
             lineage: record.lineage,
+            replaces: self.replaced_lineages(),
+            absorbs: record.absorbs.clone(),
+            baseline: self.baseline_fact(),
             term: record.term,
             version: record.version,
             leader,
@@ -131,7 +134,8 @@ impl Group {
             );
         }
         self.add_unheard(shared, &mut members);
-        View { me: shared.me, members, settings: self.settings.clone() }
+        let held = self.held_by_meeting(shared);
+        View { held, me: shared.me, members, settings: self.settings.clone() }
     }
 
     /// Voters that the ring knows but whose facts have not been heard since this node started. They
@@ -189,6 +193,27 @@ impl Group {
             shared.log(line);
         }
     }
+}
+
+/// Who leads a group according to the facts of its voters: the newest term in which a living voter
+/// names a living node. What a dead one said last would name a leader that leads no longer, and what
+/// is said of a lineage that was replaced counts no more.
+pub(crate) fn leader_by_facts(shared: &Shared, group: &GroupName) -> Option<NodeId> {
+    let lives = |node: NodeId| {
+        node == shared.me
+            || shared.ring.member(node).is_some_and(|member| member.state.is_reachable())
+    };
+    let of_today = |fact: &LedgerFact| {
+        shared.directory.ledgers(group).all(|(_, other)| !other.replaces.contains(&fact.lineage))
+    };
+    shared
+        .directory
+        .ledgers(group)
+        .filter(|(voter, fact)| lives(*voter) && of_today(fact))
+        .filter_map(|(_, fact)| Some((fact.term, fact.leader?)))
+        .filter(|(_, leader)| lives(*leader))
+        .max()
+        .map(|(_, leader)| leader)
 }
 
 fn liveness(state: baton_ring::MemberState) -> Liveness {

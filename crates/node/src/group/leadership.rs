@@ -40,7 +40,9 @@ impl Group {
         };
         self.unreadable = false;
         let old = std::mem::replace(&mut self.state, state);
-        let old = self.heard.then_some(&old);
+        // What another history had is no change of this one.
+        let is_same = self.lineage.replace(record.lineage).is_none_or(|own| own == record.lineage);
+        let old = (self.heard && is_same).then_some(&old);
         (self.term, self.version, self.heard) = (record.term, record.version, true);
         self.tell(shared, old, record.term);
         self.lead.committed(now, &self.state);
@@ -116,6 +118,7 @@ impl Group {
         self.hints_read.clear();
         self.applications.clear();
         self.removals.clear();
+        self.adoptions.clear();
         // Whoever asked asks the next leader by himself.
         self.owed.clear();
         self.wake = None;
@@ -159,6 +162,7 @@ impl Group {
                 self.channel_hints.push(command.id);
                 self.read_channel(shared);
             }
+            CommandAction::Adopt { .. } => self.adoptions.push(command.id),
             CommandAction::RemoveVoter { node } => {
                 self.removals.entry(*node).or_default().insert(command.id);
                 self.unseen = true;
@@ -247,7 +251,7 @@ impl Group {
             return false;
         }
         self.settle_idle_removals(shared);
-        if self.remove_voters(now) {
+        if self.remove_voters(now) || self.settle_meeting(now, shared) {
             return true;
         }
         let inputs = std::mem::take(&mut self.inputs);

@@ -19,6 +19,7 @@ impl Group {
             quorum_reason: self.quorum_reason(shared, view.quorum_reason.clone()),
             voters: view.voters.iter().map(|voter| voter.node).collect(),
             lineage: view.lineage.map(|lineage| lineage.to_string()).unwrap_or_default(),
+            met: self.met_status(shared),
         };
         let mut status = status(&self.lead, now, &self.state, &self.view(shared), &info);
         status.channel_error.clone_from(&self.channel_error);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use baton_types::{BootNonce, GroupName, NodeId, Now};
+use baton_types::{BootNonce, CommandAction, GroupName, NodeId, Now};
 use baton_wire::ask::{AnswerContent, Ask, Question};
 use baton_wire::{Envelope, Message, TurnMessage};
 
@@ -95,7 +95,11 @@ impl Node {
     fn asked(&mut self, now: Now, sender: NodeId, ask: Ask) {
         match ask.question {
             Question::Command(command) if command.id == ask.id => {
-                match self.groups.get_mut(&command.group) {
+                let here = self.groups.get_mut(&command.group).filter(|group| !group.unloading);
+                match here {
+                    Some(group) if command.action == CommandAction::Reform => {
+                        group.reform(now, &mut self.shared, Some(sender), command);
+                    }
                     Some(group) => group.command(now, &mut self.shared, Some(sender), command),
                     None => self.shared.answer(Some(sender), ask.id, AnswerContent::NotLeader),
                 }

@@ -1,13 +1,16 @@
 //! Questions of this node's operators on their way to leaders.
 
-use baton_types::{CommandAnswer, CommandId, CommandResult, GroupName, NodeId, Now, RolloutId};
+use baton_types::{
+    Command, CommandAction, CommandAnswer, CommandId, CommandResult, GroupName, NodeId, Now,
+    RolloutId,
+};
 use baton_wire::Message;
 use baton_wire::ask::{AnswerContent, Ask, Question};
 
 use super::Node;
 use crate::asks::{Asker, Due, Then};
 use crate::effect::Effect;
-use crate::group::{copy_of_nothing, leader_by_facts, revision_json};
+use crate::group::{copy_of_nothing, leader_by_facts, lineages, revision_json};
 use crate::request::{Reply, Why, no_such_service};
 use crate::shared::text;
 
@@ -44,6 +47,18 @@ impl Node {
             self.try_outcomes(now, id, group, *rollout, pending.tries);
             return;
         }
+        if let Question::Command(command) = &pending.question
+            && command.action == CommandAction::Reform
+        {
+            self.try_reform(now, command.clone(), pending.tries);
+            return;
+        }
+        if let Question::Command(command) = &pending.question
+            && let CommandAction::Adopt { lineage } = &command.action
+        {
+            self.try_adopt(now, command.clone(), lineage.as_str());
+            return;
+        }
         let leader = self.leader_of(pending.group());
         match leader {
             None => self.shared.asks.not_sent(now.moment, id),
@@ -70,6 +85,68 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// Carries a reform out if this node is a member of the group; else one of those is asked that
+    /// have a copy of its record, or any member.
+    fn try_reform(&mut self, now: Now, command: Command, tries: usize) {
+        let (id, name) = (command.id, command.group.clone());
+        if self.groups.get(&name).is_some_and(|group| !group.unloading) {
+            self.shared.asks.sent(now.moment, id, false);
+            self.with(&name, |group, shared| group.reform(now, shared, None, command));
+            return;
+        }
+        let mut members: Vec<NodeId> = self.keepers(&name).collect();
+        if members.is_empty() {
+            let is_there = |node: &NodeId| {
+                self.shared.ring.member(*node).is_some_and(|m| m.state.is_reachable())
+            };
+            let all = self.shared.directory.members(&name).map(|(node, _)| node);
+            members = all.filter(is_there).collect();
+        }
+        // The same one each time, or two of them would propose: another one only if it stays
+        // silent.
+        match members.get((tries / TRIES_EACH) % members.len().max(1)).copied() {
+            None => self.shared.asks.not_sent(now.moment, id),
+            Some(member) => {
+                let question = Question::Command(command);
+                self.shared.send(member, Message::Ask(Ask { id, question }));
+                self.shared.asks.sent(now.moment, id, true);
+            }
+        }
+    }
+
+    /// Gives `adopt` to the leader of the lineage that is meant.
+    fn try_adopt(&mut self, now: Now, command: Command, wanted: &str) {
+        let (id, name) = (command.id, command.group.clone());
+        let all = lineages(&self.shared, &name);
+        let fitting: Vec<_> =
+            all.iter().filter(|(lineage, _)| lineage.to_string().starts_with(wanted)).collect();
+        let known: Vec<String> = all.keys().map(ToString::to_string).collect();
+        let refusal = match fitting.as_slice() {
+            [(_, Some(leader))] if *leader == self.shared.me => {
+                self.shared.asks.sent(now.moment, id, false);
+                self.with(&name, |group, shared| group.command(now, shared, None, command));
+                return;
+            }
+            [(_, Some(leader))] => {
+                let question = Question::Command(command);
+                self.shared.send(*leader, Message::Ask(Ask { id, question }));
+                self.shared.asks.sent(now.moment, id, true);
+                return;
+            }
+            // It may get one yet.
+            [(_, None)] => {
+                self.shared.asks.not_sent(now.moment, id);
+                return;
+            }
+            [] => format!("no lineage of {name} begins with {wanted:?}"),
+            _ => format!("several lineages of {name} begin with {wanted:?}"),
+        };
+        let message = format!("{refusal}; there are: {}; nothing was done", known.join(", "));
+        let result = CommandResult::Refused;
+        let answer = CommandAnswer { result, message: text(message), rollout: None };
+        self.shared.finish(id, AnswerContent::Command(answer));
     }
 
     /// Asks the next one of those that have a copy of the group's record.
@@ -192,6 +269,10 @@ impl Node {
         self.shared.reply(request, Reply::Done(said));
     }
 }
+
+/// Questions to one member before another one is asked: several seconds on most networks, longer
+/// than a survey takes.
+const TRIES_EACH: usize = 40;
 
 fn give_up_answer(group: &GroupName, id: CommandId, was_sent: bool) -> CommandAnswer {
     let (result, message) = if was_sent {

@@ -41,7 +41,7 @@ impl Lead {
     pub(super) fn follow_channel(&mut self, now: Now, draft: &mut GroupState, view: &View) {
         let Some(reading) = &self.channel else { return };
         let depot = reading.depot.clone();
-        match head(draft, reading, view.settings.strategy) {
+        match head(draft, reading, view.settings.strategy, &view.held) {
             Head::Nothing | Head::Pending(..) => {}
             Head::Noted => {
                 if let Some(entry) = reading.entries.last() {

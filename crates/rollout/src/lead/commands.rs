@@ -48,6 +48,13 @@ impl Lead {
             CommandAction::Retry => self.retry(now, draft, view),
             CommandAction::Approve => approve(draft),
             CommandAction::Cordon { node } => cordon(draft, view, *node),
+            CommandAction::Adopt { .. } => {
+                Err("lineages are the ledger's: this command is not for the rollout".to_owned())
+            }
+            CommandAction::Reform => Err(format!(
+                "{group} has a leader: `reform` is for a group whose majority of voters is lost \
+                 for good"
+            )),
             CommandAction::Uncordon { node } => uncordon(draft, view, *node),
             CommandAction::ApplyConfig { digest } => {
                 match self.apply(now, draft, view, *digest, &command.by) {
@@ -303,11 +310,13 @@ fn pause(now: Now, draft: &mut GroupState, view: &View, by: &NodeName) -> Reply 
     let group = view.group();
     if let Some(pause) = &draft.pause {
         return Err(format!(
-            "paused already by {} at {}; `baton rollout resume {group}` goes on",
-            pause.by, pause.at
+            "paused already by {} at {}{}; `baton rollout resume {group}` goes on",
+            pause.by,
+            pause.at,
+            pause.because()
         ));
     }
-    draft.pause = Some(Pause { by: by.clone(), at: now.wall });
+    draft.pause = Some(Pause { by: by.clone(), at: now.wall, why: Text::default() });
     let Some(rollout) = draft.rollout.as_deref_mut() else {
         return Ok(format!("paused: new targets wait until `baton rollout resume {group}`"));
     };

@@ -21,9 +21,10 @@ pub(super) fn group_waits_for(lead: &Lead, now: Now, state: &GroupState, view: &
     }
     if let Some(pause) = &state.pause {
         return format!(
-            "paused by {} at {}: `baton rollout resume {}`",
+            "paused by {} at {}{}: `baton rollout resume {}`",
             pause.by,
             pause.at,
+            pause.because(),
             view.group()
         );
     }
@@ -213,7 +214,7 @@ impl Lead {
     /// A target of the channel that waits, and why.
     pub(crate) fn pending(&self, state: &GroupState, view: &View) -> Option<(String, String)> {
         let reading = self.channel.as_ref()?;
-        match start::head(state, reading, view.settings.strategy) {
+        match start::head(state, reading, view.settings.strategy, &view.held) {
             start::Head::Pending(target, why) => Some((target.to_string(), why)),
             _ => None,
         }

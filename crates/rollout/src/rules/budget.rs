@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use baton_types::NodeId;
 use baton_types::policy::Strategy;
 
-use crate::rollout::Rollout;
+use crate::rollout::{Rollout, TurnState};
 use crate::state::GroupState;
 use crate::view::{Liveness, View};
 
@@ -18,6 +18,11 @@ pub fn blocker(state: &GroupState, rollout: &Rollout, view: &View, node: NodeId)
     let Some(member) = view.members.get(&node) else {
         return Some(format!("{node} is not known to the ring"));
     };
+    // A turn that was offered before may go on.
+    let is_open = rollout.turn(node).is_some_and(|turn| turn.state.is_open());
+    if !view.held.is_empty() && !is_open {
+        return Some(view.held.clone());
+    }
     if member.liveness != Liveness::Alive {
         return Some(format!("{} {}", member.name, member.complaint()));
     }
@@ -29,6 +34,7 @@ pub fn blocker(state: &GroupState, rollout: &Rollout, view: &View, node: NodeId)
         return None;
     }
     let mut taken: BTreeSet<NodeId> = rollout.open_turns().map(|turn| turn.node).collect();
+    taken.extend(astray(rollout, view));
     taken.remove(&node);
     let in_turn = taken.len();
     if can_lose {
@@ -39,12 +45,28 @@ pub fn blocker(state: &GroupState, rollout: &Rollout, view: &View, node: NodeId)
         return None;
     }
     let names: Vec<String> = if taken.len() > in_turn {
-        let ill = |ill: &NodeId| rollout.turn(*ill).is_none_or(|turn| !turn.state.is_open());
-        taken.iter().filter(|node| ill(node)).map(|node| complaint(view, *node)).collect()
+        let ill: BTreeSet<NodeId> = unavailable(state, rollout, view).collect();
+        let open = |node: &NodeId| rollout.turn(*node).is_some_and(|turn| turn.state.is_open());
+        let ill = taken.iter().filter(|node| ill.contains(*node) && !open(node));
+        ill.map(|node| complaint(view, *node)).collect()
     } else {
         taken.iter().map(|node| format!("{} is in its turn", view.name(*node))).collect()
     };
     Some(shorten(names))
+}
+
+/// Members that say that they are in a turn of which this record knows nothing: their leader was
+/// lost together with the record that gave it.
+fn astray<'a>(rollout: &'a Rollout, view: &'a View) -> impl Iterator<Item = NodeId> + 'a {
+    view.members
+        .iter()
+        .filter(|(node, member)| {
+            let waits = |turn: &crate::rollout::Turn| turn.state == TurnState::Waiting;
+            member.liveness != Liveness::Left
+                && !member.phase.is_empty()
+                && rollout.turn(**node).is_none_or(waits)
+        })
+        .map(|(node, _)| *node)
 }
 
 /// The members that count as unavailable without being in turn.
@@ -89,7 +111,6 @@ const SHOWN_MAX: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::TurnState;
     use crate::rules::start::tests::rollout;
     use crate::view::MemberView;
     use crate::view::tests::{node, view};
@@ -202,6 +223,20 @@ mod tests {
             |_, _, v| of(v, "n2").in_turn_elsewhere = true,
             Some("n2 is in a turn of another group"),
         );
+        check(
+            "a turn that no record knows of",
+            "1",
+            "n2",
+            |_, _, v| of(v, "n4").phase = baton_types::Text::new("monitoring"),
+            Some("n4 is in its turn"),
+        );
+        let held: Change = |_, _, v| v.held = "two histories have met".to_owned();
+        check("held", "1", "n2", held, Some("two histories have met"));
+        let under_way: Change = |_, r, v| {
+            v.held = "two histories have met".to_owned();
+            open(r, "n2");
+        };
+        check("held, but offered before", "1", "n2", under_way, None);
         check("its own open turn does not block a claim", "1", "n2", |_, r, _| open(r, "n2"), None);
     }
 

@@ -27,8 +27,8 @@ pub enum Head {
     Starts(Target, u64),
 }
 
-/// Decides about the head of the channel.
-pub fn head(state: &GroupState, reading: &ChannelReading, strategy: Strategy) -> Head {
+/// Decides about the head of the channel; `held` says why nothing starts at all, if so.
+pub fn head(state: &GroupState, reading: &ChannelReading, strategy: Strategy, held: &str) -> Head {
     let Some(ChannelEntry { release, promotion, again }) = reading.entries.last() else {
         return Head::Nothing;
     };
@@ -60,6 +60,9 @@ pub fn head(state: &GroupState, reading: &ChannelReading, strategy: Strategy) ->
     if let Some(pause) = &state.pause {
         let why = format!("paused by {} at {}; `resume` lets it start", pause.by, pause.at);
         return Head::Pending(target, why);
+    }
+    if !held.is_empty() {
+        return Head::Pending(target, held.to_owned());
     }
     if strategy == Strategy::None {
         let why = "strategy is none: `start` starts it".to_owned();
@@ -216,7 +219,7 @@ pub(crate) mod tests {
             state.set_baseline(&target(1));
             state.acted = Some(crate::state::Acted { depot: Text::new("d1"), promotion: 5 });
             change(&mut state, &group);
-            let found = match head(&state, &reading(&[(1, 1, false), head_entry]), strategy) {
+            let found = match head(&state, &reading(&[(1, 1, false), head_entry]), strategy, "") {
                 Head::Nothing => "nothing".to_owned(),
                 Head::Noted => "noted".to_owned(),
                 Head::Pending(_, why) => why,
@@ -243,6 +246,7 @@ pub(crate) mod tests {
             s.pause = Some(crate::state::Pause {
                 by: baton_types::NodeName::new("n2").expect("a name"),
                 at: baton_types::WallTime(0),
+                why: baton_types::Text::default(),
             });
         };
         check("paused", pause, (2, 6, false), rolling, "paused by n2");

@@ -150,7 +150,10 @@ mod tests {
 
     fn paused(state: &GroupState) -> GroupState {
         let by = NodeName::new("n1").expect("a name");
-        GroupState { pause: Some(Pause { by, at: WallTime(1) }), ..state.clone() }
+        GroupState {
+            pause: Some(Pause { by, at: WallTime(1), why: Text::default() }),
+            ..state.clone()
+        }
     }
 
     fn with_id(state: &GroupState, number: u128, kind: RolloutKind) -> GroupState {

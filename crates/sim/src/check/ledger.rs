@@ -1,5 +1,7 @@
 //! Invariant 3: one leader per term of a lineage; a committed record is never lost and never
-//! replaced by one with a smaller (term, version).
+//! replaced by one with a smaller (term, version). A second lineage exists only if its record says
+//! that it replaces the first one, or if the world lets groups form apart; and from the commit that
+//! ends a lineage on nothing is committed in it but that same last word.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +14,10 @@ use baton_wire::ledger::{Mark, Record};
 pub struct LedgerCheck {
     leaders: BTreeMap<(LineageId, Term), usize>,
     commits: BTreeMap<LineageId, BTreeMap<Mark, u64>>,
+    /// Lineages that are over, and by which.
+    replaced: BTreeMap<LineageId, LineageId>,
+    /// Groups may form apart in this world, and meet.
+    meeting: bool,
     files: Vec<Option<OnDisk>>,
     nodes: BTreeMap<(NodeId, FileId), (LineageId, Mark)>,
     /// Who ever had exactly that record on disk.
@@ -33,10 +39,17 @@ impl LedgerCheck {
         Self {
             leaders: BTreeMap::new(),
             commits: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+            meeting: false,
             files: vec![None; hosts],
             nodes: BTreeMap::new(),
             held: BTreeMap::new(),
         }
+    }
+
+    /// Rings form apart in this world: their lineages are no mistake.
+    pub fn let_form_apart(&mut self) {
+        self.meeting = true;
     }
 
     /// A host leads.
@@ -67,8 +80,35 @@ impl LedgerCheck {
     pub fn committed(&mut self, name: &str, record: &Record) -> Result<bool, String> {
         let mark = record.mark();
         let content = hash(record);
-        if let Some(other) = self.commits.keys().find(|known| **known != record.lineage) {
-            return Err(format!("{name} commits in {:?}, others in {other:?}", record.lineage));
+        let lineage = record.lineage;
+        if let Some(by) = self.replaced.get(&lineage) {
+            // One that hears late of what was committed before is no commit.
+            let known = self.commits.get(&lineage).and_then(|commits| commits.get(&mark));
+            return match known {
+                Some(known) if *known == content => Ok(false),
+                // A leader that follows repeats the last word.
+                _ if record.absorbed_by == Some(*by) => Ok(false),
+                _ => Err(format!("{name} commits {mark:?} in {lineage:?}, which {by:?} replaced")),
+            };
+        }
+        if !self.commits.contains_key(&lineage) {
+            let over = |lineage: &&LineageId| !self.replaced.contains_key(lineage);
+            let others: Vec<LineageId> = self.commits.keys().filter(over).copied().collect();
+            for other in others {
+                if !record.replaces.contains(&other) && self.meeting {
+                    continue;
+                }
+                if !record.replaces.contains(&other) {
+                    return Err(format!("{name} commits in {lineage:?}, others in {other:?}"));
+                }
+                self.replaced.insert(other, lineage);
+            }
+        }
+        if let Some(by) = record.absorbed_by {
+            if self.replaced.contains_key(&by) {
+                return Err(format!("{name} gives {lineage:?} up for {by:?}, which is over"));
+            }
+            self.replaced.insert(lineage, by);
         }
         let commits = self.commits.entry(record.lineage).or_default();
         match commits.get(&mark) {
@@ -198,6 +238,8 @@ mod tests {
             version,
             voters: Vec::new(),
             absorbed_by: None,
+            absorbs: Vec::new(),
+            replaces: Vec::new(),
             state: StateBytes::new(vec![state]).expect("small"),
         }
     }
@@ -237,6 +279,34 @@ mod tests {
         let mut other = record(5, 5, 5);
         other.lineage.random = [9; 16];
         assert!(check.committed("n3", &other).is_err(), "another lineage");
+    }
+
+    #[test]
+    fn a_commit_in_a_lineage_that_was_replaced_is_seen() {
+        let old = record(3, 2, 2);
+        let mut new = record(4, 3, 2);
+        new.lineage.random = [9; 16];
+        new.replaces = vec![old.lineage];
+        let mut check = LedgerCheck::new(3);
+        assert_eq!(check.committed("n1", &old), Ok(true));
+        assert_eq!(check.committed("n2", &new), Ok(true));
+        assert_eq!(check.committed("n3", &old), Ok(false), "heard late");
+        assert!(check.committed("n3", &record(3, 3, 3)).is_err());
+    }
+
+    #[test]
+    fn two_lineages_that_give_way_to_each_other_are_seen() {
+        let (mut one, mut other) = (record(1, 1, 1), record(1, 1, 1));
+        other.lineage.random = [9; 16];
+        let mut check = LedgerCheck::new(3);
+        check.let_form_apart();
+        assert_eq!(check.committed("n1", &one), Ok(true));
+        assert_eq!(check.committed("n2", &other), Ok(true));
+        (one.version, one.absorbed_by) = (2, Some(other.lineage));
+        (other.version, other.absorbed_by) = (2, Some(one.lineage));
+        assert_eq!(check.committed("n1", &one), Ok(true));
+        assert!(check.clone().committed("n2", &other).is_err());
+        assert!(check.committed("n1", &record(1, 3, 1)).is_err(), "after its last word");
     }
 
     #[test]

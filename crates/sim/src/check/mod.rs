@@ -103,6 +103,7 @@ pub(crate) struct Checks {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     place: Option<Mark>,
+    lineage: Option<LineageId>,
     leading: bool,
 }
 
@@ -134,6 +135,10 @@ impl Checks {
 
     pub(crate) fn rolled_back(&mut self, host: usize) {
         self.ledger.rolled_back(host);
+    }
+
+    pub(crate) fn let_form_apart(&mut self) {
+        self.ledger.let_form_apart();
     }
 
     pub(crate) fn typed(&mut self, id: CommandId, action: &CommandAction) {
@@ -174,10 +179,13 @@ impl World {
             results.push((LEADER, led));
         }
         let mut news = None;
+        let committed = ledger.committed.map(|record| record.lineage);
+        let lineage = committed.or(before.lineage);
         if before.place != place
             && let (Some(mark), Some(record)) = (place, ledger.committed)
         {
-            if before.place.is_some_and(|before| before > mark) {
+            let same = before.lineage == Some(record.lineage);
+            if same && before.place.is_some_and(|before| before > mark) {
                 let what = format!("{name} goes back from {:?} to {mark:?}", before.place);
                 results.push((RECORD, Err(what)));
             }
@@ -190,7 +198,7 @@ impl World {
         if leading && !before.leading {
             self.tally.count(Occurrence::LeaderChanged);
         }
-        self.checks.seen[host] = Seen { place, leading };
+        self.checks.seen[host] = Seen { place, lineage, leading };
         for (invariant, result) in results {
             self.verdict(invariant, result);
         }
@@ -200,7 +208,8 @@ impl World {
     }
 
     fn new_truth(&mut self, host: usize, truth: Truth) {
-        let before = self.checks.truth.take();
+        // What a lost majority had committed last is not in a lineage that was formed anew.
+        let before = self.checks.truth.take().filter(|old| old.lineage == truth.lineage);
         let old = before.as_ref().map(|truth| &truth.state);
         let known = self.known();
         let checks = &mut self.checks;
