@@ -50,6 +50,23 @@ impl EffectCheck {
     }
 }
 
+impl EffectCheck {
+    /// The first record of a lineage that was formed anew: it may be older than what a lost majority
+    /// had committed, so what took effect there may be done again. Its pause is that of the command.
+    ///
+    /// # Errors
+    ///
+    /// Nobody typed that.
+    pub fn formed_anew(&mut self, new: &GroupState, typed: &Typed) -> Result<(), String> {
+        self.done = new.commands.iter().map(|(id, _)| *id).collect();
+        let asked = self.done.iter().any(|id| typed.get(id) == Some(&CommandAction::Reform));
+        match asked {
+            true => Ok(()),
+            false => Err("the group was formed anew and nobody typed that".to_owned()),
+        }
+    }
+}
+
 /// What only commands do was not done without one.
 fn unasked(old: &GroupState, new: &GroupState, actions: &[&CommandAction]) -> Result<(), String> {
     let count = |of: fn(&CommandAction) -> bool| actions.iter().filter(|a| of(a)).count();
@@ -164,6 +181,15 @@ mod tests {
 
     fn check(old: &GroupState, new: &GroupState, action: CommandAction) -> Result<(), String> {
         EffectCheck::default().record(Some(old), new, &Typed::from([(id(1), action)]))
+    }
+
+    #[test]
+    fn a_group_is_formed_anew_only_by_its_command() {
+        let mut check = EffectCheck::default();
+        let was = after(&GroupState::default(), 1);
+        let typed = Typed::from([(id(1), CommandAction::Pause), (id(2), CommandAction::Reform)]);
+        assert!(check.formed_anew(&was, &typed).is_err());
+        assert_eq!(check.formed_anew(&after(&was, 2), &typed), Ok(()));
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl LedgerCheck {
         self.meeting = true;
     }
 
+    /// Whether several lineages may decide side by side, until they have met.
+    pub fn may_form_apart(&self) -> bool {
+        self.meeting
+    }
+
     /// A host leads.
     ///
     /// # Errors

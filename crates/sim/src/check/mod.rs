@@ -209,6 +209,7 @@ impl World {
 
     fn new_truth(&mut self, host: usize, truth: Truth) {
         // What a lost majority had committed last is not in a lineage that was formed anew.
+        let anew = self.checks.truth.as_ref().is_some_and(|old| old.lineage != truth.lineage);
         let before = self.checks.truth.take().filter(|old| old.lineage == truth.lineage);
         let old = before.as_ref().map(|truth| &truth.state);
         let known = self.known();
@@ -218,7 +219,15 @@ impl World {
             (COUNT, checks.count.record(old, &truth.state)),
             (HALT, checks.halt.record(old, &truth.state)),
             (BASELINE, checks.baseline.record(old, &truth.state)),
-            (EFFECT, checks.effect.record(old, &truth.state, &checks.commands)),
+            (
+                EFFECT,
+                match anew {
+                    // Records of two sides follow each other here without being of one group.
+                    true if checks.ledger.may_form_apart() => Ok(()),
+                    true => checks.effect.formed_anew(&truth.state, &checks.commands),
+                    false => checks.effect.record(old, &truth.state, &checks.commands),
+                },
+            ),
             (OUTCOME, checks.outcome.record(old, &truth.state)),
         ];
         self.tally.record(old, &truth.state);
