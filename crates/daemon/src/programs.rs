@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_depot::{ReleaseStore, RevisionStore, written_name};
@@ -40,6 +40,36 @@ pub(crate) struct Programs {
     /// Halts under way. A second one for the same launch could outlive the first, and would then
     /// end the launch that followed.
     halting: BTreeSet<(GroupName, u64)>,
+    /// Launches that the runner may not know of yet, by group.
+    launching: Launching,
+}
+
+/// Launches under way. What is to be halted may still be on its way to the runner: its files are
+/// written first, and a disk may take its time.
+#[derive(Clone, Debug, Default)]
+struct Launching(Arc<Mutex<BTreeMap<GroupName, usize>>>);
+
+impl Launching {
+    fn begin(&self, group: &GroupName) {
+        *self.lock().entry(group.clone()).or_insert(0) += 1;
+    }
+
+    fn end(&self, group: &GroupName) {
+        let mut launching = self.lock();
+        let left = launching.get(group).map_or(0, |count| count.saturating_sub(1));
+        match left {
+            0 => launching.remove(group),
+            left => launching.insert(group.clone(), left),
+        };
+    }
+
+    fn is_under_way(&self, group: &GroupName) -> bool {
+        self.lock().contains_key(group)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<GroupName, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Programs {
@@ -63,6 +93,7 @@ impl Programs {
             hooks: BTreeMap::new(),
             releases: BTreeMap::new(),
             halting: BTreeSet::new(),
+            launching: Launching::default(),
         }
     }
 
@@ -90,11 +121,14 @@ impl Programs {
             Ok((request, writing))
         });
         let (runner, done) = (Arc::clone(&self.runner), self.done.clone());
+        let launching = self.launching.clone();
+        launching.begin(&group);
         tokio::spawn(async move {
             let launched = match written(request).await {
                 Ok(request) => runner.launch(request).await.map_err(|cause| describe(&cause)),
                 Err(reason) => Err(reason),
             };
+            launching.end(&group);
             let event = match launched {
                 Ok(launched) => Event::Launched { group, run, pid: launched.pid },
                 Err(reason) => Event::LaunchFailed { group, run, reason: Text::new(&reason) },
@@ -154,7 +188,12 @@ impl Programs {
             return;
         }
         let (runner, done) = (Arc::clone(&self.runner), self.done.clone());
+        let launching = self.launching.clone();
         tokio::spawn(async move {
+            // What is not up yet would else come up after it was stopped, and nobody would know it.
+            while launching.is_under_way(&group) {
+                tokio::time::sleep(STARTING).await;
+            }
             loop {
                 match runner.stop(&group, signal, timeout).await {
                     Ok(_) => break,
@@ -426,6 +465,29 @@ const UNKILLABLE: Duration = Duration::from_secs(2);
 mod tests {
     use super::*;
     use baton_platform::RunnerSettings;
+
+    #[tokio::test]
+    async fn a_stop_waits_for_a_launch_that_the_runner_does_not_know_yet() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (events, _events) = tokio::sync::mpsc::channel(1);
+        let settings = RunnerSettings::new(dir.path().join("run"), dir.path().join("log"));
+        let runner = Arc::new(Runner::new(settings, events).expect("a runner"));
+        let store = Arc::new(ReleaseStore::open(&dir.path().join("releases")).expect("a store"));
+        let (done, mut answers) = tokio::sync::mpsc::unbounded_channel();
+        let name = NodeName::new("n1").expect("a name");
+        let mut programs = Programs::new(runner, store, name, dir.path(), done, BTreeMap::new());
+        let group: GroupName = "a.main".parse().expect("a group");
+        // Two of them: the first one's end is not the end of both.
+        programs.launching.begin(&group);
+        programs.launching.begin(&group);
+        programs.halt(group.clone(), 1, StopSignal::Term, Duration::ZERO);
+        programs.launching.end(&group);
+        let early = tokio::time::timeout(STARTING * 5, answers.recv()).await;
+        assert!(early.is_err(), "{early:?}");
+        programs.launching.end(&group);
+        let answer = answers.recv().await.expect("an answer");
+        assert!(matches!(answer, Event::Halted { run: 1, .. }), "{answer:?}");
+    }
 
     #[tokio::test]
     async fn one_stop_of_a_launch_is_under_way_at_a_time() {
