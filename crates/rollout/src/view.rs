@@ -44,8 +44,11 @@ pub struct MemberView {
     pub phase: Text,
     /// Place in a rollout's order: lower first.
     pub order: i32,
-    /// Value of the group's zone label there.
+    /// Value of the group's zone label there; `None`: it has no such label.
     pub zone: Option<Text>,
+    /// Whether it was heard of since the leader's node started; else its zone and much more are not
+    /// known.
+    pub heard: bool,
     /// It is in a turn of another group.
     pub in_turn_elsewhere: bool,
     /// Digest over what its file says of strategy, policy, channel and depot.
@@ -162,6 +165,7 @@ pub(crate) mod tests {
             phase: Text::default(),
             order: 0,
             zone: None,
+            heard: true,
             may_serve: false,
             in_turn_elsewhere: false,
             file_digest: 0,

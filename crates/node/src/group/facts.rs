@@ -128,6 +128,7 @@ impl Group {
                     phase: fact.phase.clone(),
                     order: fact.order,
                     zone: fact.zone.clone(),
+                    heard: true,
                     in_turn_elsewhere,
                     file_digest: fact.file_digest,
                 },
@@ -155,6 +156,7 @@ impl Group {
                 phase: Text::default(),
                 order: 0,
                 zone: None,
+                heard: false,
                 in_turn_elsewhere: false,
                 file_digest: file_digest(&self.settings),
             });

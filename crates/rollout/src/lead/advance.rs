@@ -401,13 +401,20 @@ pub(super) fn wave_is_done(rollout: &Rollout) -> bool {
     wave.is_some() && !in_wave(rollout) && rollout.open_turns().next().is_none()
 }
 
-/// Never two zones at once.
+/// Never two zones at once. Where a member stands that was not heard of yet is not known, so nobody
+/// goes beside it.
 fn other_zone_is_open(rollout: &Rollout, view: &View, node: NodeId) -> bool {
     if rollout.policy().zone_label.is_none() {
         return false;
     }
-    let zone = |node: NodeId| view.members.get(&node).and_then(|member| member.zone.clone());
-    rollout.open_turns().any(|turn| zone(turn.node) != zone(node))
+    let zone = |node: NodeId| {
+        view.members.get(&node).filter(|member| member.heard).map(|member| member.zone.as_ref())
+    };
+    let own = zone(node);
+    rollout.open_turns().any(|turn| {
+        let other = zone(turn.node);
+        other.is_none() || other != own
+    })
 }
 
 /// How long gossip may take to tell what a member runs since its turn ended.

@@ -7,7 +7,7 @@ use super::World;
 use super::scenarios_commands::{ROLLBACK, done, refused};
 use crate::rollout::RolloutState;
 use crate::rollout::RolloutState::{Completed, Paused, RolledBack};
-use crate::rollout::TurnState::Passed;
+use crate::rollout::TurnState::{Monitoring, Passed, Waiting};
 use crate::view::tests::node;
 
 #[test]
@@ -93,4 +93,29 @@ fn never_two_zones_at_once() {
     assert_eq!(world.settle(), Completed);
     assert_eq!(world.checks.touched[..2], ["n3", "n4"].map(node), "zone a first");
     assert_eq!(world.checks.most_disrupted, 2);
+}
+
+/// A leader whose node has just started does not know yet where others stand: the zones of two that
+/// it has not heard of are not the same one.
+#[test]
+fn nobody_goes_beside_a_turn_whose_zone_is_not_known() {
+    let mut world = World::new(3);
+    let policy = &mut world.view.settings.update;
+    policy.zone_label = Some("zone".to_owned());
+    policy.max_unavailable = "3".parse().expect("a limit");
+    for (name, zone) in [("n1", "b"), ("n2", "b"), ("n3", "a")] {
+        let seen = world.view.members.get_mut(&node(name)).expect("a member");
+        seen.zone = Some(baton_types::Text::new(zone));
+    }
+    world.promote(2);
+    world.run_until(|world| world.turn("n3") == Monitoring);
+    for name in ["n1", "n3"] {
+        let seen = world.view.members.get_mut(&node(name)).expect("a member");
+        (seen.zone, seen.heard) = (None, false);
+    }
+    world.run(2_000);
+    assert_eq!((world.turn("n3"), world.turn("n1")), (Monitoring, Waiting));
+    world.run_until(|world| world.turn("n3") == Passed);
+    world.run(1_000);
+    assert_ne!(world.turn("n2"), Waiting, "its zone is known, and no other is open");
 }
