@@ -78,6 +78,31 @@ impl Ledger {
         }
     }
 
+    /// A lineage that is to give way but has no leader left to do it is left by each node for
+    /// itself: what a node loses with its file, the others could lose at any time.
+    pub(crate) fn absorb_tick(&mut self, now: Moment) {
+        if self.lead.is_some() || self.follow.is_some() {
+            self.leaderless = None;
+            return;
+        }
+        let since = *self.leaderless.get_or_insert(now);
+        let patience = self.settings.election_timeout.saturating_mul(LEADERLESS);
+        let Some(record) = self.file.record.as_ref().filter(|_| now >= since + patience) else {
+            return;
+        };
+        let (own, absorbs) = (record.lineage, record.absorbs.clone());
+        let stays = |by: LineageId| absorbs.contains(&by) && own > by;
+        let by = self.seen.values().find(|seen| {
+            let is_led = seen.liveness == Liveness::Alive && seen.leader == Some(seen.node);
+            is_led && seen.absorbs.contains(&own)
+        });
+        if let Some(by) = by.and_then(|seen| seen.lineage).filter(|by| !stays(*by))
+            && self.writing.on_disk
+        {
+            self.give_way_to(now, own, by);
+        }
+    }
+
     /// Answers a node of a lineage that is replaced; says whether it is.
     pub(crate) fn tell_replaced(&mut self, from: NodeId, lineage: LineageId) -> bool {
         let Some(by) = self.successor_of(lineage) else { return false };
@@ -166,3 +191,7 @@ impl Ledger {
         file.formation.heard_of = Some(by);
     }
 }
+
+/// Election timeouts without a leader after which nobody waits for one to end the lineage: many
+/// more than an election takes.
+const LEADERLESS: u32 = 10;

@@ -51,6 +51,8 @@ pub struct Ledger {
     pub(crate) forming: Forming,
     pub(crate) recall: Option<Recall>,
     pub(crate) introducing: Introducing,
+    /// Since when this node neither leads nor hears a leader.
+    pub(crate) leaderless: Option<Moment>,
     pub(crate) surveying: Option<Surveying>,
     pub(crate) foreign_noted: Option<Moment>,
     pub(crate) outputs: Vec<LedgerOutput>,
@@ -89,6 +91,7 @@ impl Ledger {
             forming: Forming::new(now),
             recall: None,
             introducing: Introducing::new(now),
+            leaderless: None,
             surveying: None,
             foreign_noted: None,
             outputs: Vec::new(),
@@ -128,6 +131,7 @@ impl Ledger {
         self.election_tick(now);
         self.lead_tick(now);
         self.introduce_tick(now);
+        self.absorb_tick(now);
         self.survey_tick(now);
         self.settle(now);
     }

@@ -52,6 +52,8 @@ pub struct Seen {
     pub lineage: Option<LineageId>,
     /// The lineages that this lineage took the place of, as its facts say.
     pub replaces: Vec<LineageId>,
+    /// The lineages, formed apart, that are to give way to this lineage, as its facts say.
+    pub absorbs: Vec<LineageId>,
     /// The leader that its facts name.
     pub leader: Option<NodeId>,
     /// What it says it last heard of this node's own ledger, if it says so.

@@ -391,6 +391,7 @@ impl Group {
                 liveness,
                 lineage: told.map(|fact| fact.lineage),
                 replaces: told.map(|fact| fact.replaces.clone()).unwrap_or_default(),
+                absorbs: told.map(|fact| fact.absorbs.clone()).unwrap_or_default(),
                 leader: told.and_then(|fact| fact.leader),
                 heard_of_me: None,
             });
@@ -401,9 +402,15 @@ impl Group {
                 || shared.ring.member(voter.node).is_some_and(|m| m.state == MemberState::Left);
             if has_left && seen.iter().all(|entry| entry.node != voter.node) {
                 let (node, liveness) = (voter.node, Liveness::Left);
-                let replaces = Vec::new();
-                let (lineage, leader, heard_of_me) = (None, None, None);
-                seen.push(Seen { node, liveness, lineage, replaces, leader, heard_of_me });
+                seen.push(Seen {
+                    node,
+                    liveness,
+                    lineage: None,
+                    replaces: Vec::new(),
+                    absorbs: Vec::new(),
+                    leader: None,
+                    heard_of_me: None,
+                });
             }
         }
         // One that asked to be removed must not be let in again before it is gone.

@@ -214,6 +214,7 @@ fn the_first_record_waits_for_its_write() {
         liveness: Liveness::Alive,
         lineage: None,
         replaces: Vec::new(),
+        absorbs: Vec::new(),
         leader: None,
         heard_of_me: None,
     };

@@ -91,6 +91,11 @@ impl World {
                     .and_then(|v| v.committed)
                     .map(|record| record.replaces.clone())
                     .unwrap_or_default(),
+                absorbs: view
+                    .as_ref()
+                    .and_then(|v| v.committed)
+                    .map(|record| record.absorbs.clone())
+                    .unwrap_or_default(),
                 leader: view.as_ref().filter(|v| v.committed.is_some()).and_then(|v| v.leader),
                 heard_of_me: None,
             }

@@ -135,3 +135,20 @@ fn a_lineage_that_gave_way_says_nothing_else_whoever_of_it_comes_back() {
         together(&mut world, winner);
     }
 }
+
+#[test]
+fn a_lineage_without_a_leader_is_left_by_each_of_its_nodes() {
+    let mut world = met(4);
+    let leaders = leaders(&world);
+    let (stays, goes) = (leaders[0], leaders[1]);
+    let (winner, loser) = (lineage(&mut world, stays), lineage(&mut world, goes));
+    let left = (2..5).find(|host| *host != goes).expect("a follower");
+    (2..5).filter(|host| *host != left).for_each(|host| world.crash(host));
+    world.run(ms(8_000));
+    assert_eq!(lineage(&mut world, left), loser, "nobody asked for it");
+    absorb(&mut world, stays, loser).expect("it is written");
+    world.run(ms(8_000));
+    assert_eq!(lineage(&mut world, left), winner, "{}", world.picture());
+    (2..5).filter(|host| *host != left).for_each(|host| world.boot(host));
+    together(&mut world, winner);
+}

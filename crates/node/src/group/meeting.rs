@@ -86,9 +86,10 @@ impl Group {
         let is_adopted = !self.adoptions.is_empty();
         let mine = self.baseline_fact().map(|(digest, _)| digest);
         for met in &mets {
-            let Some((_, fact)) = &met.leader else { continue };
+            let says_it_stays =
+                met.leader.as_ref().is_some_and(|(_, fact)| fact.absorbs.contains(&own));
             let theirs = met.baseline.as_ref().map(|(digest, _)| *digest);
-            if fact.absorbs.contains(&own) && !self.has_open_turn() {
+            if says_it_stays && !self.has_open_turn() {
                 if self.ledger.give_way(now.moment, met.lineage).is_ok() {
                     return true;
                 }
