@@ -12,6 +12,7 @@ mod disk;
 mod http;
 mod identity;
 mod journal;
+mod launching;
 mod loaded;
 mod net;
 mod programs;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_depot::{ReleaseStore, RevisionStore, written_name};
@@ -20,6 +20,7 @@ use baton_types::{GroupName, NodeName, Text};
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use crate::disk::describe;
+use crate::launching::Launching;
 use crate::written::Writing;
 
 /// The programs of one node.
@@ -42,34 +43,6 @@ pub(crate) struct Programs {
     halting: BTreeSet<(GroupName, u64)>,
     /// Launches that the runner may not know of yet, by group.
     launching: Launching,
-}
-
-/// Launches under way. What is to be halted may still be on its way to the runner: its files are
-/// written first, and a disk may take its time.
-#[derive(Clone, Debug, Default)]
-struct Launching(Arc<Mutex<BTreeMap<GroupName, usize>>>);
-
-impl Launching {
-    fn begin(&self, group: &GroupName) {
-        *self.lock().entry(group.clone()).or_insert(0) += 1;
-    }
-
-    fn end(&self, group: &GroupName) {
-        let mut launching = self.lock();
-        let left = launching.get(group).map_or(0, |count| count.saturating_sub(1));
-        match left {
-            0 => launching.remove(group),
-            left => launching.insert(group.clone(), left),
-        };
-    }
-
-    fn is_under_way(&self, group: &GroupName) -> bool {
-        self.lock().contains_key(group)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<GroupName, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Programs {

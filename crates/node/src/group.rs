@@ -11,16 +11,14 @@ mod outcomes;
 mod reform;
 mod revisions;
 mod running;
+mod seen;
 mod status;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_ledger::{
-    Ledger, LedgerFile, LedgerOutput, LedgerSettings, Liveness, Opened, Role, Seen,
-};
-use baton_ring::MemberState;
+use baton_ledger::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Opened, Role};
 use baton_rollout::{
     GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings,
 };
@@ -372,54 +370,6 @@ impl Group {
 
     fn has_open_turn(&self) -> bool {
         self.state.rollout.as_ref().is_some_and(|rollout| rollout.open_turns().next().is_some())
-    }
-
-    fn seen(&self, shared: &Shared) -> Vec<Seen> {
-        let mut seen: Vec<Seen> = Vec::new();
-        for (node, _) in shared.directory.members(&self.name) {
-            let Some(member) = shared.ring.member(node) else { continue };
-            let liveness = match member.state {
-                MemberState::Alive => Liveness::Alive,
-                MemberState::Suspect => Liveness::Suspect,
-                MemberState::Restarting => Liveness::Restarting,
-                MemberState::Dead => Liveness::Dead,
-                MemberState::Left => Liveness::Left,
-            };
-            let told = shared.directory.ledger(&self.name, node);
-            seen.push(Seen {
-                node,
-                liveness,
-                lineage: told.map(|fact| fact.lineage),
-                replaces: told.map(|fact| fact.replaces.clone()).unwrap_or_default(),
-                absorbs: told.map(|fact| fact.absorbs.clone()).unwrap_or_default(),
-                leader: told.and_then(|fact| fact.leader),
-                heard_of_me: None,
-            });
-        }
-        // The facts of one that left or was forgotten are gone, its vote is not.
-        for voter in self.ledger.view().voters {
-            let has_left = shared.forgotten.contains(&voter.node)
-                || shared.ring.member(voter.node).is_some_and(|m| m.state == MemberState::Left);
-            if has_left && seen.iter().all(|entry| entry.node != voter.node) {
-                let (node, liveness) = (voter.node, Liveness::Left);
-                seen.push(Seen {
-                    node,
-                    liveness,
-                    lineage: None,
-                    replaces: Vec::new(),
-                    absorbs: Vec::new(),
-                    leader: None,
-                    heard_of_me: None,
-                });
-            }
-        }
-        // One that asked to be removed must not be let in again before it is gone.
-        for node in self.removals.keys() {
-            if let Some(entry) = seen.iter_mut().find(|entry| entry.node == *node) {
-                entry.liveness = Liveness::Left;
-            }
-        }
-        seen
     }
 
     /// Whether the newest decision that is known here keeps `node` out of rollouts.
