@@ -3,7 +3,7 @@
 //!
 //! Invariant: of two that met, the one that stays has said so in a committed record before the
 //! other one gives way in one of its own, and one that said so gives way to no smaller one; so never
-//! do both give way. a lineage that says in its record that it replaces another one wins over it, whatever
+//! do both give way. A lineage that says in its record that it replaces another one wins over it, whatever
 //! the sizes. Who lives in the replaced one and hears of that gives its file up before it says
 //! anything else, and comes back as a member that lost its file.
 

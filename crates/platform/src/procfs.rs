@@ -161,7 +161,7 @@ pub enum Entry {
 
 /// The first entry of `pid`'s environment that `wanted` takes.
 pub fn environ_entry(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Entry {
-    let bytes = match read_capped(&format!("/proc/{pid}/environ")) {
+    let bytes = match read_at_once(&format!("/proc/{pid}/environ")) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Entry::Absent,
         Err(_) => return Entry::Unknown,
@@ -185,6 +185,22 @@ pub fn argv(pid: u32) -> Vec<String> {
 
 /// `PF_KTHREAD`: a thread of the kernel has no environment at all.
 const KERNEL_THREAD: u32 = 0x0020_0000;
+
+/// As `read_capped`, but what fits is read by a single call: an environment that goes away with its
+/// program's memory between two calls would look as if it ended there.
+fn read_at_once(path: &str) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; AT_ONCE_BYTES];
+    let read = file.read(&mut bytes)?;
+    bytes.truncate(read);
+    if read == AT_ONCE_BYTES {
+        file.take(PROC_FILE_MAX_BYTES - read as u64).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// Far above any environment but those that are built to be large.
+const AT_ONCE_BYTES: usize = 128 * 1024;
 
 fn read_capped(path: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
