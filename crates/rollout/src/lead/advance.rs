@@ -173,8 +173,17 @@ impl Lead {
                 rollout.policy().prepare_timeout,
                 "not every member could prepare",
             ),
-            // A wave that waits for its approval or its soak is no lack of progress.
-            RolloutState::Running | RolloutState::RollingBack if wave_is_done(rollout) => return,
+            // A wave that waits for its approval or its soak is no lack of progress; one that has
+            // soaked and is not well is.
+            RolloutState::Running | RolloutState::RollingBack if wave_is_done(rollout) => {
+                let policy = rollout.policy();
+                let soaked = self.notes.ended(rollout).map(|at| at + policy.wave_soak);
+                if policy.approve == Approve::Manual || !soaked.is_some_and(|at| alarm.is_due(at)) {
+                    return;
+                }
+                let since = soaked.max(self.notes.progress(rollout));
+                (since, policy.progress_timeout, "the wave that ended was not all well")
+            }
             RolloutState::Running | RolloutState::RollingBack => (
                 self.notes.progress(rollout),
                 rollout.policy().progress_timeout,

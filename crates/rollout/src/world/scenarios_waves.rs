@@ -68,12 +68,31 @@ fn s38_a_member_of_a_finished_wave_falls_ill() {
     world.promote(2);
     world.run_until(|world| world.turn("n2") == Passed);
     let now = world.now();
-    world.host("n2").behave(2, |behavior| behavior.healthy_after = Some(120_000));
+    world.host("n2").behave(2, |behavior| behavior.healthy_after = Some(80_000));
     world.host("n2").crash(now);
-    world.run(100_000);
+    world.run(70_000);
     assert_eq!(world.on(2), 1);
     assert!(world.waits_for().contains("n2 is critical"), "{}", world.waits_for());
     assert_eq!(world.settle(), Completed);
+}
+
+/// Nobody waits for ever for a wave that does not get well.
+#[test]
+fn a_finished_wave_that_stays_ill_pauses_the_rollout() {
+    let mut world = World::new(5);
+    let policy = &mut world.view.settings.update;
+    policy.waves = vec!["1".parse().expect("a limit")];
+    policy.wave_soak = std::time::Duration::from_secs(30);
+    world.promote(2);
+    world.run_until(|world| world.turn("n2") == Passed);
+    let now = world.now();
+    world.host("n2").behave(2, |behavior| behavior.healthy_after = None);
+    world.host("n2").crash(now);
+    assert_eq!(world.settle(), Paused);
+    assert_eq!(world.on(2), 1);
+    let reason = world.rollout().reason.to_string();
+    assert!(reason.starts_with("the wave that ended was not all well within"), "{reason}");
+    assert!(reason.contains("n2 is critical"), "{reason}");
 }
 
 #[test]
