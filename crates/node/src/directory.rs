@@ -11,6 +11,19 @@ use baton_types::{GroupName, NodeId};
 use baton_wire::codec;
 use serde::Serialize;
 
+/// What a fact tells that was not known before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// A member of the group.
+    Member,
+    /// One that is none any more.
+    Gone,
+    /// Another word of a member about its service.
+    Said,
+    /// Something about its ledger.
+    Ledger,
+}
+
 /// Facts by group, then by node.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
@@ -19,25 +32,29 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about, and
-    /// whether it is more than another word of a known member about its service.
+    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about and
+    /// what it tells.
     pub(crate) fn take(
         &mut self,
         node: NodeId,
         key: &FactKey,
         value: Option<&[u8]>,
-    ) -> Option<(GroupName, bool)> {
+    ) -> Option<(GroupName, News)> {
         let (kind, group) = key.as_str().split_once('/')?;
         let group: GroupName = group.parse().ok()?;
-        let is_more = match kind {
-            SERVICE => put(&mut self.services, &group, node, value),
+        let news = match kind {
+            SERVICE => match (put(&mut self.services, &group, node, value), value) {
+                (false, _) => News::Said,
+                (true, Some(_)) => News::Member,
+                (true, None) => News::Gone,
+            },
             LEDGER => {
                 put(&mut self.ledgers, &group, node, value);
-                true
+                News::Ledger
             }
             _ => return None,
         };
-        Some((group, is_more))
+        Some((group, news))
     }
 
     /// The service facts of a group's members, living or not.

@@ -37,6 +37,8 @@ pub(crate) enum Waiting {
     Ledger(GroupName, u64),
     /// A group's turn.
     Turn(GroupName, u64),
+    /// Who is in a group.
+    Roster(GroupName),
     /// What the operator wants of a service on this node.
     Desired(GroupName),
     /// The same, with the request that is answered so once it is on disk.
@@ -68,7 +70,7 @@ impl Writes {
     pub(crate) fn forget(&mut self, gone: &GroupName) {
         for waiting in self.waiting.values_mut() {
             if matches!(waiting, Waiting::Ledger(group, _) | Waiting::Turn(group, _)
-                | Waiting::Desired(group) if group == gone)
+                | Waiting::Desired(group) | Waiting::Roster(group) if group == gone)
             {
                 *waiting = Waiting::Nobody;
             }
@@ -97,6 +99,10 @@ pub(crate) fn service(group: &GroupName) -> String {
 
 pub(crate) fn outcomes(group: &GroupName) -> String {
     format!("outcomes.{group}")
+}
+
+pub(crate) fn roster(group: &GroupName) -> String {
+    format!("members.{group}")
 }
 
 /// A file's value: `Ok(None)` where there is none, `Err` names what was wrong.

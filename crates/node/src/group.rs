@@ -10,6 +10,7 @@ mod meeting;
 mod outcomes;
 mod reform;
 mod revisions;
+mod roster;
 mod running;
 mod seen;
 mod status;
@@ -104,6 +105,9 @@ pub(crate) struct Group {
     file_write: Option<u64>,
     file_kept: bool,
     outcomes: outcomes::Outcomes,
+    roster: roster::Roster,
+    /// Whether the disk has the roster, or is about to.
+    roster_kept: bool,
     /// The launch that the service was last asked to run.
     launched: Option<Launch>,
     /// The rollout that brought what runs, for `BATON_ROLLOUT`.
@@ -151,6 +155,7 @@ impl Group {
         let opened = opened_ledger(boot, shared, &name);
         let member_file: MemberFile = found(boot, shared, &name, files::turn(&name));
         let outcomes = outcomes::open(boot, &name);
+        let roster = roster::Roster::open(boot, shared, &name);
         let file: ServiceFile = found(boot, shared, &name, files::service(&name));
         let adopted = boot.adopted.remove(&name);
         let first_number = shared.first_number();
@@ -214,6 +219,8 @@ impl Group {
             file_write: None,
             file_kept: true,
             outcomes,
+            roster,
+            roster_kept: true,
             launched: None,
             rollout: None,
             restoring: None,
@@ -317,9 +324,11 @@ impl Group {
             self.tell_from_facts(shared);
         }
         if self.census_due && self.census_next <= now.moment {
-            self.census_due = false;
             let members = self.update_census(shared);
             self.census_next = now.moment + crate::limits::census_pace(members);
+            let again = self.update_roster(now.moment, shared);
+            self.census_due = again.is_some();
+            self.census_next = self.census_next.max(again.unwrap_or_default());
         }
     }
 

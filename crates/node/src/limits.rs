@@ -45,6 +45,11 @@ pub(crate) const JOINS_MAX: usize = 16;
 /// would kill its daemon again and again.
 pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(15);
 
+/// How long a member that was remembered from an earlier start of this node may live in the ring
+/// without a word about its service, before it counts as one that no longer has it: facts come with
+/// the first exchange of states, and a lost exchange is repeated.
+pub(crate) const UNHEARD_PATIENCE: Duration = Duration::from_secs(30);
+
 /// How long a census file stands at least before it is written again: at once in groups of a few;
 /// in a large one some member changes all the time, each writing names all of them, and a fact takes
 /// about as long to reach everybody.

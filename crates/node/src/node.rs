@@ -16,7 +16,7 @@ use baton_ring::{Me, Ring, RingOutput, SavedRing};
 use baton_supervise::ServiceInput;
 use baton_types::manifest::Manifest;
 use baton_types::service::ServiceSettings;
-use baton_types::{Digest, GroupName, Moment, NodeId, Now};
+use baton_types::{Digest, GroupName, Incarnation, Moment, NodeId, Now};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -43,6 +43,8 @@ pub struct Node {
     held: VecDeque<RingOutput>,
     /// The write that they wait for.
     saving: Option<u64>,
+    /// Under which incarnation the services were last told of.
+    incarnation: Incarnation,
     has_seeds: bool,
     resolve_at: Option<Moment>,
     goodbye: Option<Goodbye>,
@@ -112,6 +114,7 @@ impl Node {
             effects: notes,
         };
         let mut node = Self {
+            incarnation: shared.ring.incarnation(),
             shared,
             groups: BTreeMap::new(),
             has_seeds: boot.has_seeds,
@@ -229,6 +232,12 @@ impl Node {
         self.shared.me
     }
 
+    /// The number of this node's newest record about itself.
+    #[cfg(test)]
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.shared.ring.incarnation()
+    }
+
     pub(crate) fn group(&self, name: &GroupName) -> Option<&Group> {
         self.groups.get(name)
     }
@@ -322,6 +331,9 @@ impl Node {
             }
             Some(Waiting::Desired(group)) => {
                 self.with(&group, |group, _| group.file_written(ok));
+            }
+            Some(Waiting::Roster(group)) => {
+                self.with(&group, |group, _| group.roster_written(ok));
             }
             Some(Waiting::Operator(group, request, said)) => {
                 self.with(&group, |group, _| group.file_written(ok));

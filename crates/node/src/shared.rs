@@ -59,8 +59,9 @@ impl Shared {
         if node == self.me {
             return self.name.to_string();
         }
-        match self.ring.member(node) {
-            Some(member) => member.name.to_string(),
+        let member = self.ring.member(node).map(|member| &member.name);
+        match member.or_else(|| Some(&self.ring.missing_member(node)?.name)) {
+            Some(name) => name.to_string(),
             None => node.to_string(),
         }
     }

@@ -128,10 +128,10 @@ impl Ring {
 
     pub(crate) fn take_forget(&mut self, now: Moment, record: ForgetRecord) {
         let node = record.node;
-        self.seeds.forget(node);
+        let missing = self.seeds.forget(node).then_some(MemberState::Dead);
         self.drop_facts(node);
-        if let Some(old) = self.members.forget(now, record) {
-            let old = Some(old.state);
+        let old = self.members.forget(now, record).map(|old| old.state).or(missing);
+        if old.is_some() {
             self.outputs.push(RingOutput::MemberChanged { node, old, new: None });
         }
         self.warned_names.remove(&node);

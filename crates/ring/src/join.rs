@@ -64,13 +64,13 @@ impl Seeds {
         self.remembered.insert(record.node, record);
     }
 
-    pub(crate) fn forget(&mut self, node: NodeId) {
-        self.remembered.remove(&node);
+    /// Whether it was missing until now.
+    pub(crate) fn forget(&mut self, node: NodeId) -> bool {
+        self.remembered.remove(&node).is_some()
     }
 
-    /// The remembered members, to be kept for the next life too.
-    pub(crate) fn unseen_records(&self) -> impl Iterator<Item = MemberRecord> {
-        self.remembered.values().cloned()
+    pub(crate) fn remembered(&self) -> &BTreeMap<NodeId, MemberRecord> {
+        &self.remembered
     }
 
     fn addrs(&self) -> Vec<SocketAddr> {
@@ -83,6 +83,16 @@ impl Seeds {
 }
 
 impl Ring {
+    /// Members that were alive in an earlier life of this node and were not heard of in this one.
+    pub fn missing(&self) -> impl Iterator<Item = &MemberRecord> {
+        self.seeds.remembered().values()
+    }
+
+    /// What was last known of a node that is missing.
+    pub fn missing_member(&self, node: NodeId) -> Option<&MemberRecord> {
+        self.seeds.remembered().get(&node)
+    }
+
     /// The `join` addresses, as resolved now. To be called again when names resolve differently.
     pub fn set_seeds(&mut self, now: Moment, addrs: Vec<SocketAddr>) {
         let mut seeds = addrs;

@@ -75,11 +75,15 @@ impl Ring {
         if node == self.me.node {
             return Err(ForgetError::Myself);
         }
-        let member = self.members.get(node).ok_or(ForgetError::Unknown(node))?;
-        if !matches!(member.state, MemberState::Dead | MemberState::Left) {
-            return Err(ForgetError::NotGone { name: member.name.clone(), state: member.state });
-        }
-        let incarnation = member.incarnation;
+        let incarnation = match (self.members.get(node), self.missing_member(node)) {
+            (Some(member), _) if !matches!(member.state, MemberState::Dead | MemberState::Left) => {
+                let (name, state) = (member.name.clone(), member.state);
+                return Err(ForgetError::NotGone { name, state });
+            }
+            (Some(member), _) => member.incarnation,
+            (None, Some(missing)) => missing.incarnation,
+            (None, None) => return Err(ForgetError::Unknown(node)),
+        };
         self.take_forget(now, ForgetRecord { node, incarnation, age_secs: 0 });
         Ok(())
     }

@@ -217,6 +217,12 @@ impl Ring {
         self.members.get(node)
     }
 
+    /// The number of this node's newest record about itself. It rises when this node has to say that
+    /// it lives after all.
+    pub fn incarnation(&self) -> Incarnation {
+        self.members.get(self.me.node).map_or(Incarnation(0), |me| me.incarnation)
+    }
+
     /// Where a member receives datagrams and streams, whatever its state.
     pub fn addr_of(&self, node: NodeId) -> Option<SocketAddr> {
         self.members.get(node).map(|member| member.addr)

@@ -72,7 +72,8 @@ impl Ring {
         let me = self.me.node;
         let mut members: Vec<_> =
             self.members.iter().filter(|m| m.node != me).map(|m| m.record(now)).collect();
-        members.extend(self.seeds.unseen_records());
+        // Who is missing is remembered for the next life too.
+        members.extend(self.missing().cloned());
         let forgotten = self.members.forgotten(now).collect();
         let incarnation_ceiling = self.incarnation_ceiling;
         self.outputs.push(RingOutput::Save(SavedRing { incarnation_ceiling, members, forgotten }));

@@ -53,10 +53,11 @@ fn seeds_that_once_failed_stay_well() {
 /// The same of the faults that came later. 90, 100, 175 and 250: a stop that overtook a
 /// start held up by a machine that stood still. 48: a leader that stood still notices late that its
 /// record was committed. 212: a turn beside one whose zone was not known. 6691: a finished wave that
-/// stayed ill was waited for without end.
+/// stayed ill was waited for without end. 6521: a member that was down when all others started anew.
+/// 10957: a machine stood still, and its member was taken for as well as before.
 #[test]
 fn seeds_that_once_failed_by_later_faults_stay_well() {
-    for seed in [48, 90, 100, 175, 212, 250, 6_691] {
+    for seed in [48, 90, 100, 175, 212, 250, 6_521, 6_691, 10_957] {
         if let Err(violation) = Campaign::new(seed, 60).run() {
             panic!("{violation}");
         }

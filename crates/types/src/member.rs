@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{LineageId, NodeId, RolloutId, Term};
+use crate::ids::{Incarnation, LineageId, NodeId, RolloutId, Term};
 use crate::policy::choice;
 use crate::target::{Digest, Target};
 use crate::text::Text;
@@ -97,6 +97,9 @@ pub struct ServiceFact {
     pub order: i32,
     /// Value of the group's zone label on this node.
     pub zone: Option<Text>,
+    /// The owner's incarnation in the ring when it said so. A member that was taken for dead and
+    /// says that it lives does so under a higher one: what it said before is of the past.
+    pub incarnation: Incarnation,
 }
 
 /// What a voter tells the ring of its group's ledger, so that members that are no voters know

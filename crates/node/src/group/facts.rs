@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
+use baton_ring::MemberState;
 use baton_rollout::{Liveness, MemberView, View};
 use baton_types::member::{Desired, Health, LedgerFact, ProcessState, ServiceFact};
 use baton_types::service::ServiceSettings;
@@ -18,7 +19,7 @@ use crate::shared::Shared;
 
 impl Group {
     /// Publishes what has changed of the service and its ledger.
-    pub(super) fn publish(&mut self, now: Now, shared: &mut Shared) {
+    pub(crate) fn publish(&mut self, now: Now, shared: &mut Shared) {
         if self.unloading {
             return;
         }
@@ -72,6 +73,7 @@ impl Group {
             pending_edit: self.has_pending_edit(shared),
             file_digest: file_digest(&self.settings),
             order: self.settings.order,
+            incarnation: shared.ring.incarnation(),
             zone: zone.and_then(|label| shared.labels.get(label)).map(|value| Text::new(value)),
         }
     }
@@ -109,6 +111,12 @@ impl Group {
         for (node, fact) in shared.directory.members(&self.name) {
             let Some(member) = shared.ring.member(node) else { continue };
             let liveness = liveness(member.state);
+            // What it said before it was taken for dead or suspect need not be so any more.
+            let outdated = fact.incarnation < member.incarnation;
+            let (health, health_text) = match outdated {
+                true => (Health::Unknown, Text::new("its word about its health is awaited")),
+                false => (fact.health, fact.health_text.clone()),
+            };
             let in_turn_elsewhere = shared.directory.groups_of(node).any(|other| {
                 *other != self.name
                     && shared.directory.member(other, node).is_some_and(|f| !f.phase.is_empty())
@@ -118,10 +126,10 @@ impl Group {
                 MemberView {
                     name: member.name.clone(),
                     liveness,
-                    health: fact.health,
-                    may_serve: fact.health == Health::Unknown
-                        && fact.process == ProcessState::Running,
-                    health_text: fact.health_text.clone(),
+                    health,
+                    may_serve: health == Health::Unknown
+                        && (outdated || fact.process == ProcessState::Running),
+                    health_text,
                     running: fact.running.clone(),
                     stopped_by_operator: fact.desired == Desired::Stopped,
                     prepared: fact.prepared.clone(),
@@ -139,18 +147,25 @@ impl Group {
         View { held, me: shared.me, members, settings: self.settings.clone() }
     }
 
-    /// Voters that the ring knows but whose facts have not been heard since this node started. They
-    /// may run what the ledger has for them, so until they are heard they count as not healthy.
+    /// Voters that the ring knows and members of the roster whose facts have not been heard since
+    /// this node started. They may run what the ledger has for them, so until they are heard they
+    /// count as not healthy.
     fn add_unheard(&self, shared: &Shared, members: &mut BTreeMap<NodeId, MemberView>) {
-        for voter in self.ledger.view().voters {
-            let Some(member) = shared.ring.member(voter.node) else { continue };
-            members.entry(voter.node).or_insert_with(|| MemberView {
-                name: member.name.clone(),
-                liveness: liveness(member.state),
+        let voters = self.ledger.view().voters.iter().filter_map(|voter| {
+            let member = shared.ring.member(voter.node)?;
+            Some((voter.node, &member.name, true))
+        });
+        let remembered = self.roster.iter().filter(|(node, ..)| !shared.forgotten.contains(node));
+        for (node, name, ran) in remembered.chain(voters) {
+            // One that the ring has not seen since this node started is not there.
+            let state = shared.ring.member(node).map_or(MemberState::Dead, |member| member.state);
+            members.entry(node).or_insert_with(|| MemberView {
+                name: name.clone(),
+                liveness: liveness(state),
                 health: Health::Unknown,
                 may_serve: true,
                 health_text: Text::new("not heard of since the leader's node started"),
-                running: self.state.target_of(voter.node).cloned(),
+                running: self.state.target_of(node).filter(|_| ran).cloned(),
                 stopped_by_operator: false,
                 prepared: None,
                 phase: Text::default(),
@@ -218,13 +233,13 @@ pub(crate) fn leader_by_facts(shared: &Shared, group: &GroupName) -> Option<Node
         .map(|(_, leader)| leader)
 }
 
-fn liveness(state: baton_ring::MemberState) -> Liveness {
+fn liveness(state: MemberState) -> Liveness {
     match state {
-        baton_ring::MemberState::Alive => Liveness::Alive,
-        baton_ring::MemberState::Suspect => Liveness::Suspect,
-        baton_ring::MemberState::Restarting => Liveness::Restarting,
-        baton_ring::MemberState::Dead => Liveness::Dead,
-        baton_ring::MemberState::Left => Liveness::Left,
+        MemberState::Alive => Liveness::Alive,
+        MemberState::Suspect => Liveness::Suspect,
+        MemberState::Restarting => Liveness::Restarting,
+        MemberState::Dead => Liveness::Dead,
+        MemberState::Left => Liveness::Left,
     }
 }
 

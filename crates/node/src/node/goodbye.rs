@@ -78,6 +78,7 @@ impl Node {
             self.shared.remove(crate::files::turn(&name));
             self.shared.remove(crate::files::ledger(&name));
             self.shared.remove(crate::files::outcomes(&name));
+            self.shared.remove(crate::files::roster(&name));
             self.shared.log(Line::new(Level::Info, "the service is unloaded").of(&name));
             self.shared.keep_due = Some(name);
         }

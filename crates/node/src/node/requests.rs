@@ -210,15 +210,17 @@ impl Node {
     }
 
     fn find_node(&mut self, request: u64, node: &NodeRef) -> Option<NodeId> {
-        let found: Vec<NodeId> = self
-            .shared
-            .ring
-            .members()
-            .filter(|member| match node {
-                NodeRef::Id(id) => member.node == *id,
-                NodeRef::Name(name) => member.name.as_str() == name,
+        let ring = &self.shared.ring;
+        let known = || {
+            let missing = ring.missing().map(|record| (record.node, record.name.as_str()));
+            ring.members().map(|member| (member.node, member.name.as_str())).chain(missing)
+        };
+        let found: Vec<NodeId> = known()
+            .filter(|(id, name)| match node {
+                NodeRef::Id(wanted) => id == wanted,
+                NodeRef::Name(wanted) => name == wanted,
             })
-            .map(|member| member.node)
+            .map(|(id, _)| id)
             .collect();
         match (found.as_slice(), node) {
             ([one], _) => return Some(*one),
@@ -226,8 +228,7 @@ impl Node {
                 self.shared.refuse(request, Why::Unknown, format!("no member has the id {id}"));
             }
             ([], NodeRef::Name(name)) => {
-                let mut names: Vec<&str> =
-                    self.shared.ring.members().map(|member| member.name.as_str()).collect();
+                let mut names: Vec<&str> = known().map(|(_, name)| name).collect();
                 names.sort_unstable();
                 let text =
                     format!("no member is called {name:?}; the ring has: {}", names.join(", "));

@@ -7,6 +7,7 @@ use baton_types::{NodeId, Now};
 use baton_wire::Message;
 
 use super::Node;
+use crate::directory::News;
 use crate::effect::{Level, Line};
 use crate::files::{self, Waiting};
 use crate::group::Group;
@@ -33,10 +34,11 @@ impl Node {
                 RingOutput::FactChanged { node, key } => {
                     let value = self.shared.ring.fact(node, &key);
                     let told = self.shared.directory.take(node, &key, value);
-                    if let Some((group, is_more)) = told {
-                        self.with(&group, |group, _| match is_more {
-                            true => group.members_changed(),
-                            false => group.member_said(),
+                    if let Some((group, news)) = told {
+                        self.with(&group, |group, _| match news {
+                            News::Said => group.member_said(),
+                            News::Gone => group.strike(node),
+                            News::Member | News::Ledger => group.members_changed(),
                         });
                         self.shared.asks.retry_now(now.moment, &group);
                     }
@@ -61,6 +63,14 @@ impl Node {
                 }
             }
         }
+        let incarnation = self.shared.ring.incarnation();
+        if std::mem::replace(&mut self.incarnation, incarnation) != incarnation {
+            // It was taken for dead or suspect: what it said before counts no more, so it says it
+            // again.
+            for group in self.groups.values_mut() {
+                group.publish(now, &mut self.shared);
+            }
+        }
         while self.saving.is_none() {
             match self.held.pop_front() {
                 Some(RingOutput::Send { to, messages, stream }) => {
@@ -80,7 +90,10 @@ impl Node {
 
     fn member_changed(&mut self, node: NodeId, old: Option<MemberState>, new: Option<MemberState>) {
         for group in self.groups.values_mut() {
-            group.members_changed();
+            match new {
+                None => group.strike(node),
+                Some(_) => group.members_changed(),
+            }
         }
         if old == new {
             return;

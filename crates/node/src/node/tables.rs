@@ -42,8 +42,26 @@ impl Node {
                 },
             })
             .collect();
+        members.extend(ring.missing().map(|record| RingMemberStatus {
+            name: record.name.to_string(),
+            node: record.node.to_string(),
+            addr: record.addr.to_string(),
+            state: MemberState::Dead.to_string(),
+            incarnation: record.incarnation.0,
+            version: record.version.to_string(),
+            groups: self.groups_remembered(record.node),
+            me: false,
+            since_seconds: 0,
+            note: "not heard of since this node started".to_owned(),
+        }));
         members.sort_by(|a, b| (&a.name, &a.node).cmp(&(&b.name, &b.node)));
         members
+    }
+
+    /// The groups of this node in which another one was a member when it was last heard of.
+    fn groups_remembered(&self, node: NodeId) -> Vec<String> {
+        let of = self.groups.values().filter(|group| group.remembers(node));
+        of.map(|group| group.name.to_string()).collect()
     }
 
     pub(super) fn services(&self) -> Vec<ServiceStatus> {
@@ -86,7 +104,7 @@ impl Node {
 
     pub(super) fn summary_line(&self, now: Now) -> String {
         let alive = self.shared.ring.members().filter(|member| member.state.is_reachable()).count();
-        let all = self.shared.ring.members().count();
+        let all = self.shared.ring.members().count() + self.shared.ring.missing().count();
         let mut parts = vec![match self.shared.ring.is_joined() || !self.has_seeds {
             true => format!("{alive} of {all} members alive"),
             false => "looking for the ring".to_owned(),

@@ -2,6 +2,7 @@
 
 mod bench;
 mod ending;
+mod members;
 mod relays;
 mod revisions;
 mod services;

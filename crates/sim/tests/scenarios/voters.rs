@@ -1,6 +1,7 @@
 //! Voters that do not come back: forgotten ones, and dead ones with a spare member for their place.
 
 use baton_node::{NodeRef, Reply, Request};
+use baton_rollout::{RolloutState as State, TurnState as Turn};
 use baton_sim::scenario::MINUTE;
 use baton_sim::{Behaviour, Setup, World};
 
@@ -54,4 +55,50 @@ fn the_eighth_member_takes_the_place_of_a_voter_that_stays_dead() {
     let after = world.status(asked).voters;
     assert_eq!(after.len(), 7, "{after:?}");
     assert!(after.contains(&spare) && !after.contains(&name(dead)), "{after:?}");
+}
+
+/// Eight members, of which the one without a vote stays down after all have lost their power, it
+/// `before` the others.
+fn seven_back_without_the_eighth(before: u64) -> (World, usize) {
+    let mut world = World::on_release_1(Setup::of(1, 8), Behaviour::healthy());
+    let asked = world.follower();
+    let voters = world.status(asked).voters;
+    let spare = world.all().find(|host| !voters.contains(&name(*host))).unwrap_or_default();
+    world.power_off(spare);
+    world.pass(seconds(before));
+    let others: Vec<usize> = world.all().filter(|host| *host != spare).collect();
+    others.iter().for_each(|host| world.power_off(*host));
+    world.pass(seconds(5));
+    others.iter().for_each(|host| world.start(*host));
+    world.run_until("a leader", MINUTE, |world| world.leader().is_some());
+    (world, spare)
+}
+
+#[test]
+fn who_has_no_vote_and_stays_down_still_counts_when_all_others_have_restarted() {
+    for before in [0, 30] {
+        let (mut world, spare) = seven_back_without_the_eighth(before);
+        world.promote("2", Behaviour::healthy());
+        world.pass(seconds(60));
+        let asked = world.leader().expect("a leader");
+        assert_eq!(world.touched("2").len(), 0, "one is down already: {}", world.story());
+        let waiting = world.status(asked).rollout.expect("a rollout").waiting_for;
+        assert!(waiting.contains(&format!("{} is dead", name(spare))), "{waiting}");
+        world.start(spare);
+        world.run_until_is("2", State::Completed);
+        assert_eq!(world.run("2"), 8);
+    }
+}
+
+#[test]
+fn who_is_remembered_can_be_forgotten() {
+    for before in [0, 30] {
+        let (mut world, spare) = seven_back_without_the_eighth(before);
+        let asked = world.leader().expect("a leader");
+        let request = world.ask(asked, Request::RingForget(NodeRef::Name(name(spare))));
+        world.run_until("the answer", MINUTE, |world| world.reply(request).is_some());
+        assert!(matches!(world.reply(request), Some(Reply::Done(_))), "{:?}", world.reply(request));
+        world.promote("2", Behaviour::healthy());
+        world.run_until("a turn", MINUTE, |world| world.in_turn(Turn::Offered).is_some());
+    }
 }
