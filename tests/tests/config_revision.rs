@@ -172,3 +172,29 @@ fn one_after_the_other(hello: &Hello) {
     starts.sort_unstable();
     assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= 1_500), "{starts:?}");
 }
+
+#[test]
+fn a_revision_that_is_handed_in_reaches_everybody_without_a_depot() {
+    let mut hello = Hello::new(3);
+    hello.publish("1", Scripts { run: PROGRAM, ..Scripts::default() });
+    hello.start(POLICY);
+    hello.roll("1", &["completed"]);
+    let cli = hello.ring.hosts()[1].cli();
+    let file = revision(&hello, "good", "first", "mode ${MODE}\n").display().to_string();
+    let (stranger, key) = (hello.ring.dir().join("stranger").display().to_string(), key_of(&hello));
+    cli.run(&["depot", "keygen", "--out", &stranger]).expect_code(0);
+    let apply = ["config", "apply", GROUP, &file, "--hand-in", "--wait", "--key"];
+    let foreign = format!("{stranger}.key");
+    let said = cli.run(&[&apply[..], &[&foreign]].concat()).expect_code(1);
+    assert!(said.stderr.contains("signed by an unknown key; trusted are"), "{said}");
+    let with_depot = [&apply[..], &[&key, "--depot", "file:///srv/depot"]].concat();
+    assert!(cli.run(&with_depot).expect_code(2).stderr.contains("cannot be used with"));
+
+    let (depot, away) = (hello.ring.dir().join("depot.d"), hello.ring.dir().join("depot.away"));
+    fs::rename(&depot, &away).unwrap();
+    let said = cli.run_for(LIMIT, &[&apply[..], &[&key]].concat());
+    said.expect(0, &["handed to this node's daemon", "hello/1 config 1 starts", "completed"]);
+    each_sees(&hello, |_| "hello/1 first mode first".to_owned());
+    fs::rename(&away, &depot).unwrap();
+    assert!(!depot.join("configs").exists(), "no depot was written");
+}

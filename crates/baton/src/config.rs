@@ -9,8 +9,9 @@ use std::path::Path;
 
 use baton_config::SourceFile;
 use baton_config::parse_revision;
+use baton_daemon::api::DoneReply;
 use baton_daemon::client::Client;
-use baton_depot::{Depot, DepotUrl, PublishOutcome};
+use baton_depot::{Depot, DepotUrl, PublishOutcome, seal_revision};
 use baton_types::limits::REVISION_MAX_BYTES;
 use baton_types::status::{GroupStatus, RevisionContent, RevisionStatus};
 use baton_types::{CommandAction, GroupName, Revision};
@@ -30,20 +31,32 @@ pub(crate) async fn run(
     output: &mut Output,
 ) -> Result<u8, Failure> {
     match command {
-        ConfigCommand::Apply { typed, file, depot, signer, wait } => {
+        ConfigCommand::Apply { typed, file, depot, hand_in, signer, wait } => {
             let revision = read_revision(&file, output)?;
             let key = signing_key(&signer)?;
             let status = read_status(client, &typed.group).await?;
-            let depot = depot_of(&status, depot)?;
             let group = &typed.group;
-            let (digest, outcome) = Depot::open(&depot).add_revision(group, &revision, &key)?;
-            let short: String = digest.to_string().chars().take(DIGEST_SHOWN_CHARS).collect();
-            let what = match outcome {
-                PublishOutcome::New => "signed",
-                PublishOutcome::Unchanged => "signed before, unchanged:",
-                PublishOutcome::Restored => "signed again, the depot's copy was damaged:",
+            let place = if hand_in { Place::Daemon } else { place_of(&status, depot)? };
+            let (what, digest, place) = match place {
+                Place::Folder(depot) => {
+                    let (digest, outcome) =
+                        Depot::open(&depot).add_revision(group, &revision, &key)?;
+                    let what = match outcome {
+                        PublishOutcome::New => "signed",
+                        PublishOutcome::Unchanged => "signed before, unchanged:",
+                        PublishOutcome::Restored => "signed again, the depot's copy was damaged:",
+                    };
+                    (what, digest, format!("in {depot}"))
+                }
+                Place::Daemon => {
+                    let (digest, sealed) = seal_revision(group, &revision, &key)?;
+                    let path = format!("/v1/config/hand-in?group={group}");
+                    let _: DoneReply = client.post_bytes(&path, sealed).await?;
+                    ("signed", digest, "handed to this node's daemon".to_owned())
+                }
             };
-            output.line(&format!("{what} {} (SHA-256 {short}…) in {depot}", amounts(&revision)))?;
+            let short: String = digest.to_string().chars().take(DIGEST_SHOWN_CHARS).collect();
+            output.line(&format!("{what} {} (SHA-256 {short}…), {place}", amounts(&revision)))?;
             steer(client, output, typed, CommandAction::ApplyConfig { digest }, Some(wait)).await
         }
         ConfigCommand::Show { group, revision, json } => {
@@ -84,8 +97,18 @@ fn read_text(path: &Path, max_bytes: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8 text; only text is allowed"))
 }
 
-/// Where the revision is written: what was typed, else where the group reads.
-fn depot_of(status: &GroupStatus, typed: Option<DepotUrl>) -> Result<DepotUrl, Failure> {
+/// Where a signed revision goes.
+#[derive(Debug, PartialEq)]
+enum Place {
+    /// Into a depot's folder.
+    Folder(DepotUrl),
+    /// To the daemon here: the group's depot can only be read.
+    Daemon,
+}
+
+/// What was typed, else where the group reads.
+fn place_of(status: &GroupStatus, typed: Option<DepotUrl>) -> Result<Place, Failure> {
+    let is_typed = typed.is_some();
     let depot = match typed {
         Some(depot) => depot,
         None if status.depot.is_empty() => {
@@ -99,13 +122,14 @@ fn depot_of(status: &GroupStatus, typed: Option<DepotUrl>) -> Result<DepotUrl, F
             .parse()
             .map_err(|cause: baton_depot::DepotUrlError| Failure::failed(cause.to_string()))?,
     };
-    if depot.folder().is_none() {
-        return Err(Failure::failed(format!(
-            "{depot} can only be read: type this where the depot's folder is, with --depot \
-             file:///FOLDER; the members then read the revision from {depot}"
-        )));
+    match depot.folder() {
+        Some(_) => Ok(Place::Folder(depot)),
+        None if is_typed => Err(Failure::failed(format!(
+            "{depot} can only be read: name the depot's folder with --depot file:///FOLDER, or leave \
+             --depot out and the revision is handed to this node's daemon"
+        ))),
+        None => Ok(Place::Daemon),
     }
-    Ok(depot)
 }
 
 /// The revision asked for: that of a number, or the one in force.
@@ -309,17 +333,16 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_written_to_a_folder_only() {
+    fn a_revision_is_written_to_a_folder_or_handed_to_the_daemon() {
         let status = status();
-        let failure = depot_of(&status, None).expect_err("read only");
+        assert_eq!(place_of(&status, None), Ok(Place::Daemon), "https is only read");
+        let https: DepotUrl = "https://depot.example/x".parse().expect("a URL");
+        let failure = place_of(&status, Some(https)).expect_err("read only");
         assert!(failure.text.contains("--depot file:///FOLDER"), "{}", failure.text);
         let folder: DepotUrl = "file:///srv/depot".parse().expect("a URL");
-        assert_eq!(
-            depot_of(&status, Some(folder.clone())).map(|url| url.to_string()),
-            Ok(folder.to_string())
-        );
+        assert_eq!(place_of(&status, Some(folder.clone())), Ok(Place::Folder(folder)));
         let unknown = GroupStatus::default();
-        assert!(depot_of(&unknown, None).is_err());
+        assert!(place_of(&unknown, None).is_err());
     }
 
     #[test]

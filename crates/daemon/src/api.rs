@@ -98,7 +98,8 @@ pub struct ServiceBody {
     pub force: bool,
 }
 
-/// `GET /v1/status`, `/v1/history`, `/v1/outcomes`, `/v1/logs`.
+/// `GET /v1/status`, `/v1/history`, `/v1/outcomes`, `/v1/logs`; `POST /v1/config/hand-in`, whose body
+/// is a signed configuration revision.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupQuery {

@@ -53,6 +53,15 @@ impl Client {
         self.decode(&self.send(Method::GET, path, Bytes::new()).await?)
     }
 
+    /// Posts `body` as it is.
+    pub async fn post_bytes<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<T, ClientError> {
+        self.decode(&self.send(Method::POST, path, body.into()).await?)
+    }
+
     /// Reads `path` as the JSON text that the daemon gave.
     pub async fn get_text(&self, path: &str) -> Result<String, ClientError> {
         let body = self.send(Method::GET, path, Bytes::new()).await?;

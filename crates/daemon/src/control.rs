@@ -45,6 +45,8 @@ pub(crate) enum Question {
     Load(LoadBody),
     /// A depot whose id and sequence are to be forgotten.
     Trust(String),
+    /// A signed configuration revision to keep for its group.
+    HandIn(GroupName, Vec<u8>),
     /// An address to resolve and join.
     Join(String),
 }
@@ -104,6 +106,7 @@ fn router(asked: mpsc::Sender<Asked>) -> Router {
         .route("/v1/history", get(history))
         .route("/v1/outcomes", get(outcomes))
         .route("/v1/config", get(config))
+        .route("/v1/config/hand-in", post(hand_in))
         .route("/v1/logs", get(logs))
         .route("/v1/groups", get(|state| read(state, Request::Groups)))
         .route("/v1/members", get(|state| read(state, Request::RingMembers)))
@@ -159,6 +162,10 @@ async fn config(node: Node, query: ConfigArgument) -> Response {
         }
         Err(rejection) => error(ErrorKind::BadRequest, rejection.body_text()),
     }
+}
+
+async fn hand_in(node: Node, query: GroupArgument, body: Bytes) -> Response {
+    with_group(node, query, |query| Question::HandIn(query.group, body.to_vec())).await
 }
 
 async fn logs(node: Node, query: GroupArgument) -> Response {
@@ -322,7 +329,7 @@ pub(crate) fn logs_reply(lines: Vec<String>) -> Reply {
     }
 }
 
-/// A service file fits; nothing larger is read.
+/// A service file and a signed configuration revision fit; nothing larger is read.
 const BODY_MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// Longer than the node's own patience with a leader, so that its answer is the one that is seen.

@@ -9,13 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use baton_depot::{
     Depot, DepotError, DepotUrl, IndexFloor, ReleaseStore, RevisionStore, TrustedKeys,
 };
-use baton_node::{ChannelContent, ChannelEntry, DepotFault, Event, Revisions};
+use baton_node::{ChannelContent, ChannelEntry, DepotFault, Event, Reply, Revisions, Why};
 use baton_platform::DurableFiles;
 use baton_supervise::environment::check_names;
 use baton_types::manifest::Manifest;
 use baton_types::service::ServiceSettings;
-use baton_types::{Digest, GroupName, Name, Release, ReleaseId, Text, Version};
+use baton_types::{
+    CommandId, Digest, GroupName, Name, NodeId, Release, ReleaseId, Revision, Text, Version,
+};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 use crate::disk::describe;
 
@@ -30,6 +33,9 @@ pub(crate) struct Depots {
     /// What must stay in the store now: also what is asked for after the node last said so. The
     /// removal of old releases runs beside fetches, and what it was told may be old by then.
     kept: Arc<Mutex<BTreeSet<Digest>>>,
+    /// Configuration revisions that operators handed in since the start: other members may ask for
+    /// one long after this node has no use for it.
+    handed_in: Arc<Mutex<BTreeSet<Digest>>>,
     done: UnboundedSender<Event>,
 }
 
@@ -60,6 +66,7 @@ impl Depots {
             files,
             floors: Arc::new(Mutex::new(floors)),
             kept: Arc::default(),
+            handed_in: Arc::default(),
             done,
         }
     }
@@ -98,12 +105,78 @@ impl Depots {
                 let depot = Depot::open(&url);
                 let revision =
                     this.revisions.fetch(&depot, &trusted, &group, &digest).map_err(fault)?;
-                // An edit of the service's file mends it, so it is asked for again.
-                check_names(&revision, &env)
-                    .map_err(|text| DepotFault { environment: true, text: Text::new(&text) })?;
+                fits(&revision, &env)?;
                 Ok(Arc::new(revision))
             })();
             Event::RevisionFetched { group, digest, result }
+        });
+    }
+
+    /// Keeps a configuration revision that another node had, and looks whether its files can be
+    /// written.
+    pub(crate) fn take_revision(
+        &self,
+        settings: &ServiceSettings,
+        digest: Digest,
+        sealed: Vec<u8>,
+    ) {
+        let (this, group, keys) =
+            (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
+        let env = settings.env.clone();
+        self.kept().insert(digest);
+        self.work(move || {
+            let result = (|| {
+                let trusted = TrustedKeys::load(&keys).map_err(fault)?;
+                let (found, revision) =
+                    this.revisions.take(&trusted, &group, &sealed).map_err(fault)?;
+                if found != digest {
+                    let text = format!("another member gave revision {found} for {digest}");
+                    return Err(DepotFault { environment: true, text: Text::new(&text) });
+                }
+                fits(&revision, &env)?;
+                Ok(Arc::new(revision))
+            })();
+            Event::RevisionTaken { group, digest, result }
+        });
+    }
+
+    /// Reads a configuration revision as it was signed, for another node.
+    pub(crate) fn read_revision(
+        &self,
+        group: GroupName,
+        digest: Digest,
+        to: NodeId,
+        id: CommandId,
+    ) {
+        let this = self.clone();
+        self.work(move || {
+            let sealed = this.revisions.sealed(&group, &digest);
+            Event::RevisionRead { to, id, sealed }
+        });
+    }
+
+    /// Keeps a configuration revision that an operator hands in; it stays until the next start of
+    /// the daemon, whoever needs it. Answers what to say of it.
+    pub(crate) fn hand_in(
+        &self,
+        settings: &ServiceSettings,
+        sealed: Vec<u8>,
+        reply: oneshot::Sender<Reply>,
+    ) {
+        let (this, group, keys) =
+            (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
+        tokio::task::spawn_blocking(move || {
+            let taken = TrustedKeys::load(&keys)
+                .and_then(|trusted| this.revisions.take(&trusted, &group, &sealed));
+            let answer = match taken {
+                Ok((digest, _)) => {
+                    this.handed_in().insert(digest);
+                    Reply::Done(format!("{digest} is on this node"))
+                }
+                Err(cause) => Reply::Refused { why: Why::State, text: describe(&cause) },
+            };
+            // Whoever asked may have gone.
+            reply.send(answer).ok();
         });
     }
 
@@ -156,7 +229,7 @@ impl Depots {
 
     /// Removes releases and configuration revisions that no service needs any more.
     pub(crate) fn keep(&self, keep: Vec<Digest>) {
-        *self.kept() = keep.into_iter().collect();
+        *self.kept() = keep.into_iter().chain(self.handed_in().iter().copied()).collect();
         let (store, kept) = (Arc::clone(&self.store), Arc::clone(&self.kept));
         let revisions = self.revisions.clone();
         let is_kept = move |digest: &str| {
@@ -220,6 +293,10 @@ impl Depots {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn handed_in(&self) -> std::sync::MutexGuard<'_, BTreeSet<Digest>> {
+        self.handed_in.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn floors(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, IndexFloor>> {
         self.floors.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -248,6 +325,13 @@ impl Depots {
             done.send(job()).ok();
         });
     }
+}
+
+/// Whether the files of a revision can be written with this environment. An edit of the service's
+/// file mends it, so it is asked for again.
+fn fits(revision: &Revision, env: &BTreeMap<String, String>) -> Result<(), DepotFault> {
+    check_names(revision, env)
+        .map_err(|text| DepotFault { environment: true, text: Text::new(&text) })
 }
 
 fn parse(url: &str) -> Result<DepotUrl, DepotFault> {

@@ -187,6 +187,16 @@ impl Shell {
                 asked.reply.send(trust(&self.depots, &depot)).ok();
                 return None;
             }
+            Question::HandIn(group, sealed) => {
+                match self.services.get(&group) {
+                    Some(settings) => self.depots.hand_in(settings, sealed, asked.reply),
+                    None => {
+                        let text = no_such_service(&group, self.services.keys());
+                        asked.reply.send(refused(Why::Unknown, text)).ok();
+                    }
+                }
+                return None;
+            }
             Question::Join(addr) => {
                 let request = self.expect_reply(asked.reply);
                 self.join(request, addr, done);
@@ -249,6 +259,14 @@ impl Shell {
                     self.with_settings(&group, |depots, settings| {
                         depots.fetch_revision(settings, depot, digest);
                     });
+                }
+                Effect::TakeRevision { group, digest, sealed } => {
+                    self.with_settings(&group, |depots, settings| {
+                        depots.take_revision(settings, digest, sealed);
+                    });
+                }
+                Effect::ReadRevision { group, digest, to, id } => {
+                    self.depots.read_revision(group, digest, to, id);
                 }
                 Effect::Unpack { group, release } => self.depots.unpack(group, release),
                 Effect::ReadChannel { group, depot, name, channel, versions } => {

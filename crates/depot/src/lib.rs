@@ -40,6 +40,7 @@ pub use faults::{Fault, Faults};
 pub use index::ChannelEntry;
 pub use keys::{SigningKey, TrustedKeys, keygen};
 pub use publish::{PublishOutcome, Published};
+pub use revision::seal_revision;
 pub use revision_store::{RevisionStore, written_name};
 pub use store::ReleaseStore;
 pub use upkeep::{ListedChannel, ListedRelease, Listing, VerifyReport};

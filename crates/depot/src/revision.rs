@@ -30,6 +30,21 @@ struct Document {
     content: Revision,
 }
 
+/// Signs a revision of `group`: what a depot keeps of it, and what may be handed to a daemon.
+///
+/// # Errors
+///
+/// A revision that is not within its limits.
+pub fn seal_revision(
+    group: &GroupName,
+    revision: &Revision,
+    key: &SigningKey,
+) -> Result<(Digest, Vec<u8>), DepotError> {
+    let text = text_of(group, revision)?;
+    let digest = digest_of(&text);
+    Ok((digest, signed::seal(&text, &what(group, &digest), key)?))
+}
+
 impl Depot {
     /// Signs a revision of `group` and adds it to the depot; no group is told. Returns its digest and
     /// whether anything was written.
@@ -100,6 +115,17 @@ pub(crate) fn open(
 ) -> Result<Revision, DepotError> {
     let what = what(group, digest);
     parse(signed::open(sealed, trusted, &what)?, group, digest, &what)
+}
+
+/// The revision of `group` in `sealed`, whichever it is, which must be signed by a trusted key.
+pub(crate) fn open_any(
+    sealed: &[u8],
+    trusted: &TrustedKeys,
+    group: &GroupName,
+) -> Result<(Digest, Revision), DepotError> {
+    let any = format!("configuration revision of {group}");
+    let digest = digest_of(signed::open(sealed, trusted, &any)?);
+    open(sealed, trusted, group, &digest).map(|revision| (digest, revision))
 }
 
 /// As [`open`], whoever signed it: for a copy that was verified when it was made.

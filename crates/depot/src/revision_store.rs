@@ -58,6 +58,35 @@ impl RevisionStore {
         Ok(revision)
     }
 
+    /// Keeps a revision that somebody else has had, as it was signed; what it is follows from its
+    /// content.
+    ///
+    /// # Errors
+    ///
+    /// No trusted key signed it, it is of another group, or the disk refuses it; nothing is kept.
+    pub fn take(
+        &self,
+        trusted: &TrustedKeys,
+        group: &GroupName,
+        sealed: &[u8],
+    ) -> Result<(Digest, Revision), DepotError> {
+        if sealed.len() as u64 > REVISION_FILE_MAX_BYTES {
+            let what = format!("configuration revision of {group}");
+            let reason = format!("is larger than {REVISION_FILE_MAX_BYTES} bytes");
+            return Err(DepotError::Format { what, reason });
+        }
+        let (digest, revision) = revision::open_any(sealed, trusted, group)?;
+        durable::create_folder(&self.group_folder(group))?;
+        durable::write_private(&self.path(group, &digest), sealed)?;
+        Ok((digest, revision))
+    }
+
+    /// A copy as it was signed, if it is here and whole.
+    pub fn sealed(&self, group: &GroupName, digest: &Digest) -> Option<Vec<u8>> {
+        let sealed = durable::read(&self.path(group, digest), REVISION_FILE_MAX_BYTES).ok()??;
+        revision::peek(&sealed, group, digest).ok().map(|_| sealed)
+    }
+
     /// Every copy that is here and whole, and a sentence for each that is not.
     pub fn read_all(&self) -> (Vec<(Digest, Revision)>, Vec<String>) {
         let (mut found, mut faults) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use baton_types::timing::RingTiming;
-use baton_types::{CommandId, GroupName, Moment};
+use baton_types::{CommandId, GroupName, Moment, NodeId};
 use baton_wire::ask::Question;
 
 /// Who waits for an answer.
@@ -17,6 +17,8 @@ pub(crate) enum Asker {
     Request(u64),
     /// One of several commands of one request; see [`Gatherings`].
     Gathering(u64),
+    /// This node's own group; the node that may know first.
+    Revision(Option<NodeId>),
 }
 
 /// One question under way.
@@ -96,6 +98,13 @@ impl Asks {
         }
     }
 
+    /// Whoever was asked does not know: the next one is asked at once.
+    pub(crate) fn not_known(&mut self, now: Moment, id: CommandId) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.next_try = now;
+        }
+    }
+
     /// Every question is to be tried at once: leadership has changed.
     pub(crate) fn retry_now(&mut self, now: Moment, group: &GroupName) {
         for pending in self.pending.values_mut() {
@@ -134,7 +143,7 @@ impl Asks {
             Question::Status(_) | Question::History(_) | Question::Config(..) => {
                 READING.min(self.retry * 4)
             }
-            Question::Outcomes(..) => ROUND,
+            Question::Outcomes(..) | Question::Sealed(..) => ROUND,
             Question::Command(_) if pending.was_sent || has_leader(pending.group()) => COMMAND,
             Question::Command(_) => COMMAND.min(self.leaderless),
         }
@@ -149,7 +158,7 @@ impl Pending {
             Question::Status(_) | Question::History(_) | Question::Config(..) => {
                 self.since + READING
             }
-            Question::Outcomes(..) => self.since + ROUND,
+            Question::Outcomes(..) | Question::Sealed(..) => self.since + ROUND,
             Question::Command(_) => self.since + COMMAND,
         }
     }
@@ -161,7 +170,8 @@ impl Pending {
             Question::Status(group)
             | Question::History(group)
             | Question::Outcomes(group, _)
-            | Question::Config(group, _) => group,
+            | Question::Config(group, _)
+            | Question::Sealed(group, _) => group,
         }
     }
 }

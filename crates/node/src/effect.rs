@@ -7,7 +7,9 @@ use std::time::Duration;
 use baton_supervise::Launch;
 
 use baton_types::manifest::{HealthCheck, HookKind, StopSignal};
-use baton_types::{Digest, GroupName, Name, Release, RolloutId, Term, Text, Version};
+use baton_types::{
+    CommandId, Digest, GroupName, Name, NodeId, Release, RolloutId, Term, Text, Version,
+};
 use baton_wire::Message;
 
 use crate::request::Reply;
@@ -54,6 +56,27 @@ pub enum Effect {
         depot: String,
         /// What.
         digest: Digest,
+    },
+    /// Verify a configuration revision that another node had, and keep it; answered as
+    /// [`Effect::FetchRevision`] is, by `RevisionTaken`.
+    TakeRevision {
+        /// For which service: its trusted keys and its environment hold.
+        group: GroupName,
+        /// What it must be.
+        digest: Digest,
+        /// As it was signed.
+        sealed: Vec<u8>,
+    },
+    /// Read a configuration revision as it was signed, for another node; answered by `RevisionRead`.
+    ReadRevision {
+        /// Of which service.
+        group: GroupName,
+        /// What.
+        digest: Digest,
+        /// Who asks.
+        to: NodeId,
+        /// Under which id.
+        id: CommandId,
     },
     /// Unpack a fetched release, if it is not yet.
     Unpack {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton_supervise::{CheckResult, ExitKind, HookResult};
 use baton_types::manifest::Manifest;
 use baton_types::service::ServiceSettings;
-use baton_types::{Digest, GroupName, Release, Revision, Text};
+use baton_types::{CommandId, Digest, GroupName, NodeId, Release, Revision, Text};
 use baton_wire::Envelope;
 
 use crate::request::Request;
@@ -49,6 +49,24 @@ pub enum Event {
         digest: Digest,
         /// Its content once it is verified and kept.
         result: Result<Arc<Revision>, DepotFault>,
+    },
+    /// A configuration revision of another node was verified and kept, or not.
+    RevisionTaken {
+        /// Of [`crate::Effect::TakeRevision`].
+        group: GroupName,
+        /// Its digest.
+        digest: Digest,
+        /// Its content once it is verified and kept.
+        result: Result<Arc<Revision>, DepotFault>,
+    },
+    /// A configuration revision was read for another node.
+    RevisionRead {
+        /// Of [`crate::Effect::ReadRevision`]: who asks.
+        to: NodeId,
+        /// Under which id.
+        id: CommandId,
+        /// As it was signed; `None`: it is not here.
+        sealed: Option<Vec<u8>>,
     },
     /// An unpacking ended.
     Unpacked {

@@ -38,6 +38,7 @@ use rand::RngExt as _;
 
 use crate::boot::{Adopted, Boot};
 use crate::effect::{Level, Line};
+use crate::event::DepotFault;
 use crate::files::{self, ServiceFile, Waiting};
 use crate::shared::Shared;
 
@@ -85,6 +86,8 @@ pub(crate) struct Group {
     channel_error: String,
     /// What is being fetched, and waits for its configuration revision or its release.
     fetches: Vec<revisions::Fetch>,
+    /// Revisions that the depot does not give and that other members are asked for, with why not.
+    seeking: BTreeMap<baton_types::Digest, DepotFault>,
     /// `config apply` commands that wait until this leader has the revision itself.
     applications: Vec<Command>,
     /// Voters to remove, with the commands that ask for it.
@@ -207,6 +210,7 @@ impl Group {
             looked_up: Vec::new(),
             channel_error: String::new(),
             fetches: Vec::new(),
+            seeking: BTreeMap::new(),
             applications: Vec::new(),
             removals: BTreeMap::new(),
             reforming: None,

@@ -17,6 +17,7 @@ use baton_supervise::ServiceInput;
 use baton_types::manifest::Manifest;
 use baton_types::service::ServiceSettings;
 use baton_types::{Digest, GroupName, Incarnation, Moment, NodeId, Now};
+use baton_wire::ask::AnswerContent;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -108,6 +109,7 @@ impl Node {
             relays: Relays::new(boot.timing.heartbeat),
             gatherings: Gatherings::default(),
             gathered: Vec::new(),
+            sought: Vec::new(),
             inbox: VecDeque::new(),
             rng,
             moment: now.moment,
@@ -156,6 +158,17 @@ impl Node {
                 self.with(&group, |group, shared| {
                     group.revision_fetched(now, shared, digest, &result);
                 });
+            }
+            Event::RevisionTaken { group, digest, result } => {
+                if let Ok(revision) = &result {
+                    self.shared.revisions.insert(digest, Arc::clone(revision));
+                }
+                self.with(&group, |group, shared| {
+                    group.revision_taken(now, shared, digest, &result);
+                });
+            }
+            Event::RevisionRead { to, id, sealed } => {
+                self.shared.answer(Some(to), id, AnswerContent::Sealed(sealed));
             }
             Event::Unpacked { group, release, result } => {
                 if result.is_ok() {

@@ -7,7 +7,7 @@ use baton_ring::Ring;
 use baton_types::facts::FactKey;
 use baton_types::timing::RingTiming;
 use baton_types::{CommandId, Digest, GroupName, Moment, NodeId, NodeName, Text};
-use baton_wire::ask::{Answer, AnswerContent};
+use baton_wire::ask::{Answer, AnswerContent, Question};
 use baton_wire::{Message, codec};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) gatherings: Gatherings,
     /// Gatherings whose last answer came; the node follows them up.
     pub(crate) gathered: Vec<Gathering>,
+    /// Configuration revisions to be asked for among the members, and who may have them.
+    pub(crate) sought: Vec<(GroupName, Digest, Option<NodeId>)>,
     /// Messages of this node to itself.
     pub(crate) inbox: VecDeque<Message>,
     pub(crate) rng: StdRng,
@@ -172,6 +174,11 @@ impl Shared {
             }
             (Asker::Request(request), AnswerContent::Command(answer)) => {
                 self.reply(request, Reply::Command { id, answer });
+            }
+            (Asker::Revision(_), AnswerContent::Sealed(Some(sealed))) => {
+                if let Question::Sealed(group, digest) = pending.question {
+                    self.effects.push(Effect::TakeRevision { group, digest, sealed });
+                }
             }
             (Asker::Gathering(gathering), AnswerContent::Command(answer)) => {
                 let failed = match answer.result {

@@ -110,8 +110,7 @@ impl Depot {
         digest: Digest,
     ) -> Result<Arc<Revision>, DepotFault> {
         self.reach(host)?;
-        let env = [("REVISION".to_owned(), digest.to_string())].into();
-        Ok(Arc::new(Revision { env, ..Revision::default() }))
+        Ok(Arc::new(revision(digest)))
     }
 
     fn reach(&self, host: usize) -> Result<(), DepotFault> {
@@ -120,6 +119,12 @@ impl Depot {
             false => Ok(()),
         }
     }
+}
+
+/// The configuration revision of that digest.
+pub(crate) fn revision(digest: Digest) -> Revision {
+    let env = [("REVISION".to_owned(), digest.to_string())].into();
+    Revision { env, ..Revision::default() }
 }
 
 /// A fault of the depot.

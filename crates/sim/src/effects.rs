@@ -8,7 +8,7 @@ use baton_node::{
 };
 use baton_types::manifest::HookKind;
 use baton_types::member::Health;
-use baton_types::{Digest, GroupName, Release, Text};
+use baton_types::{CommandId, Digest, GroupName, NodeId, Release, Revision, Text};
 use baton_wire::{Envelope, Message, codec};
 
 use crate::faults::Fault;
@@ -22,6 +22,8 @@ use crate::world::{What, World};
 pub(crate) enum Job {
     Fetch { group: GroupName, release: Release },
     FetchRevision { group: GroupName, digest: Digest },
+    TakeRevision { group: GroupName, digest: Digest, sealed: Vec<u8> },
+    ReadRevision { digest: Digest, to: NodeId, id: CommandId },
     Unpack { group: GroupName, release: Release },
     ReadChannel { group: GroupName },
     Launch { group: GroupName, run: u64, launch: Arc<Launch> },
@@ -45,6 +47,12 @@ impl World {
             }
             Effect::FetchRevision { group, digest, .. } => {
                 self.job(host, (5, 100), Job::FetchRevision { group, digest });
+            }
+            Effect::TakeRevision { group, digest, sealed } => {
+                self.job(host, (2, 20), Job::TakeRevision { group, digest, sealed });
+            }
+            Effect::ReadRevision { digest, to, id, .. } => {
+                self.job(host, (1, 10), Job::ReadRevision { digest, to, id });
             }
             Effect::Unpack { group, release } => {
                 self.job(host, (10, 200), Job::Unpack { group, release });
@@ -215,6 +223,20 @@ impl World {
                     self.hosts[host].revisions.insert(digest, Arc::clone(revision));
                 }
                 self.handle(host, Event::RevisionFetched { group, digest, result });
+            }
+            Job::TakeRevision { group, digest, sealed } => {
+                let taken = baton_wire::codec::decode::<Revision>(&sealed).map(Arc::new);
+                let result = taken
+                    .map_err(|cause| crate::depot::fault(false, &cause.to_string()))
+                    .inspect(|revision| {
+                        self.hosts[host].revisions.insert(digest, Arc::clone(revision));
+                    });
+                self.handle(host, Event::RevisionTaken { group, digest, result });
+            }
+            Job::ReadRevision { digest, to, id } => {
+                let kept = self.hosts[host].revisions.get(&digest);
+                let sealed = kept.and_then(|kept| baton_wire::codec::encode(&**kept).ok());
+                self.handle(host, Event::RevisionRead { to, id, sealed });
             }
             Job::Unpack { group, release } => {
                 let result: Result<(), DepotFault> =

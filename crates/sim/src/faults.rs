@@ -3,9 +3,11 @@
 //! Invariant: a dead daemon leaves its program alone, a dead machine takes it along; writes under
 //! way are done or not, each by chance.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_node::Event;
+use baton_types::Digest;
 
 use crate::net::Weather;
 use crate::program::micros;
@@ -236,6 +238,13 @@ impl World {
         self.trace.say(self.now, "depot", &format!("out of reach of {hosts:?}"));
         self.depot.unreachable.extend(hosts);
         self.tally.count(Occurrence::DepotLost);
+    }
+
+    /// An operator hands a configuration revision to the daemon of a host; no depot has it.
+    pub fn hand_in(&mut self, host: usize, digest: Digest) {
+        self.say(host, &format!("is given the revision {digest}"));
+        let revision = crate::depot::revision(digest);
+        self.hosts[host].revisions.insert(digest, Arc::new(revision));
     }
 
     /// A ledger file rots on a machine that is off; its daemon finds that at its start.

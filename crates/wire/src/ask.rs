@@ -27,6 +27,8 @@ pub enum Question {
     /// What does this configuration revision hold? Answered with `RevisionContent` as JSON, or
     /// `null` for one that the leader does not keep.
     Config(GroupName, Digest),
+    /// This configuration revision as it was signed, of whoever has it: the depot has not.
+    Sealed(GroupName, Digest),
 }
 
 /// What came of an [`Ask`].
@@ -45,6 +47,8 @@ pub enum AnswerContent {
     Command(CommandAnswer),
     /// Of a reading question: JSON, so that nodes of different versions understand each other.
     Json(String),
+    /// A configuration revision as it was signed; `None`: it is not here.
+    Sealed(Option<Vec<u8>>),
     /// The node asked is not the group's leader; ask that one, if it knows better.
     NotLeader,
 }

@@ -14,7 +14,8 @@ use super::rollout::{Typed, Wait};
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum ConfigCommand {
-    /// Sign a configuration revision, put it into the group's depot and roll it out
+    /// Sign a configuration revision, put it into the group's depot (or hand it to this node's daemon)
+    /// and roll it out
     Apply {
         #[command(flatten)]
         typed: Typed,
@@ -23,6 +24,10 @@ pub(crate) enum ConfigCommand {
         /// Where the depot's folder is, if not where the group reads it: file:///…
         #[arg(long, value_name = "URL", env = "BATON_DEPOT")]
         depot: Option<DepotUrl>,
+        /// Give it to the daemon of this node instead, from which the members get it; so it is done by
+        /// itself where the group's depot is https://
+        #[arg(long, conflicts_with = "depot")]
+        hand_in: bool,
         #[command(flatten)]
         signer: Signer,
         #[command(flatten)]
@@ -43,6 +48,7 @@ pub(crate) enum ConfigCommand {
 const EXAMPLES: &str = "\
 Examples:
   baton config apply redis.default redis.toml --key /etc/baton/depot.key --wait
+  baton config apply redis.default redis.toml --key depot.key --hand-in    no depot is written
   baton config show redis.default
   baton rollout rollback redis.default --wait        the revision and its release, both
 

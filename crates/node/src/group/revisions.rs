@@ -61,7 +61,8 @@ impl Group {
         ended.into_iter().map(|fetch| fetch.target).collect()
     }
 
-    /// The fetch of a revision ended.
+    /// The depot has given a revision, or not: one that an operator handed in is in none, and a depot
+    /// may be out of reach. Then the other members are asked.
     pub(crate) fn revision_fetched(
         &mut self,
         now: Now,
@@ -69,6 +70,46 @@ impl Group {
         digest: Digest,
         result: &Result<Arc<Revision>, DepotFault>,
     ) {
+        match result {
+            Err(fault) if fault.environment => {
+                if self.seeking.insert(digest, fault.clone()).is_none() {
+                    let by = |command: &&Command| revision_of(command) == Some(digest);
+                    let applied = self.applications.iter().find(by);
+                    let askers = applied.and_then(|command| self.owed.get(&command.id));
+                    let from = askers.into_iter().flatten().flatten().next().copied();
+                    shared.sought.push((self.name.clone(), digest, from));
+                }
+            }
+            result => self.revision_settled(now, shared, digest, result),
+        }
+    }
+
+    /// What another member had of a revision was verified and kept, or not.
+    pub(crate) fn revision_taken(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        digest: Digest,
+        result: &Result<Arc<Revision>, DepotFault>,
+    ) {
+        self.revision_settled(now, shared, digest, result);
+    }
+
+    /// No member that was asked has the revision either.
+    pub(crate) fn revision_not_found(&mut self, now: Now, shared: &mut Shared, digest: Digest) {
+        if let Some(fault) = self.seeking.get(&digest).cloned() {
+            self.revision_settled(now, shared, digest, &Err(fault));
+        }
+    }
+
+    fn revision_settled(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        digest: Digest,
+        result: &Result<Arc<Revision>, DepotFault>,
+    ) {
+        self.seeking.remove(&digest);
         self.settle_applications(now, shared, digest, result.as_ref().err());
         let waiting: Vec<Fetch> = self
             .fetches

@@ -7,6 +7,7 @@ use baton_wire::ask::{AnswerContent, Ask, Question};
 use baton_wire::{Envelope, Message, TurnMessage};
 
 use super::Node;
+use crate::effect::Effect;
 use crate::group::revision_json;
 
 impl Node {
@@ -68,6 +69,7 @@ impl Node {
             Message::Answer(answer) => match answer.content {
                 // The question stays: it is tried again with whoever leads by then.
                 AnswerContent::NotLeader => {}
+                AnswerContent::Sealed(None) => self.shared.asks.not_known(now.moment, answer.id),
                 content => self.shared.finish(answer.id, content),
             },
         }
@@ -113,6 +115,15 @@ impl Node {
                     self.shared.answer(Some(sender), ask.id, AnswerContent::Json(json));
                 }
             }
+            Question::Sealed(group, digest) => match self.groups.contains_key(&group) {
+                true => self.shared.effects.push(Effect::ReadRevision {
+                    group,
+                    digest,
+                    to: sender,
+                    id: ask.id,
+                }),
+                false => self.shared.answer(Some(sender), ask.id, AnswerContent::Sealed(None)),
+            },
             question @ (Question::Status(_) | Question::History(_) | Question::Config(..)) => {
                 let content = self.read(now, &question).unwrap_or(AnswerContent::NotLeader);
                 self.shared.answer(Some(sender), ask.id, content);

@@ -1,14 +1,14 @@
 //! Questions of this node's operators on their way to leaders.
 
 use baton_types::{
-    Command, CommandAction, CommandAnswer, CommandId, CommandResult, GroupName, NodeId, Now,
-    RolloutId,
+    Command, CommandAction, CommandAnswer, CommandId, CommandResult, Digest, GroupName, NodeId,
+    Now, RolloutId,
 };
 use baton_wire::Message;
 use baton_wire::ask::{AnswerContent, Ask, Question};
 
 use super::Node;
-use crate::asks::{Asker, Due, Then};
+use crate::asks::{Asker, Due, Pending, Then};
 use crate::effect::Effect;
 use crate::group::{copy_of_nothing, leader_by_facts, lineages, revision_json};
 use crate::request::{Reply, Why, no_such_service};
@@ -29,6 +29,10 @@ impl Node {
 
     /// Tries, repeats and gives up what is due.
     pub(super) fn drive_questions(&mut self, now: Now) -> bool {
+        for (group, digest, hint) in std::mem::take(&mut self.shared.sought) {
+            let id = self.shared.random_id();
+            self.ask(now, id, Question::Sealed(group, digest), Asker::Revision(hint));
+        }
         let due = self.shared.asks.due(now.moment, |group| self.leader_of(group).is_some());
         let mut moved = false;
         for due in due {
@@ -45,6 +49,10 @@ impl Node {
         let Some(pending) = self.shared.asks.get(id).cloned() else { return };
         if let Question::Outcomes(group, rollout) = &pending.question {
             self.try_outcomes(now, id, group, *rollout, pending.tries);
+            return;
+        }
+        if let Question::Sealed(group, digest) = &pending.question {
+            self.try_sealed(now, id, group, *digest, &pending);
             return;
         }
         if let Question::Command(command) = &pending.question
@@ -173,6 +181,38 @@ impl Node {
         }
     }
 
+    /// Asks the next member for a configuration revision: who may have it, the leader, all others.
+    fn try_sealed(
+        &mut self,
+        now: Now,
+        id: CommandId,
+        name: &GroupName,
+        digest: Digest,
+        pending: &Pending,
+    ) {
+        let hint = match pending.asker {
+            Asker::Revision(hint) => hint,
+            _ => None,
+        };
+        let mut asked: Vec<NodeId> = Vec::new();
+        let members = self.shared.directory.members(name).map(|(node, _)| node);
+        for node in hint.into_iter().chain(self.leader_of(name)).chain(members) {
+            let is_there =
+                self.shared.ring.member(node).is_some_and(|member| member.state.is_reachable());
+            if node != self.shared.me && is_there && !asked.contains(&node) {
+                asked.push(node);
+            }
+        }
+        match asked.get(pending.tries % asked.len().max(1)).copied() {
+            Some(node) if pending.tries < asked.len() * ASKED_EACH => {
+                let question = Question::Sealed(name.clone(), digest);
+                self.shared.send(node, Message::Ask(Ask { id, question }));
+                self.shared.asks.sent(now.moment, id, true);
+            }
+            _ => self.give_up(now, id),
+        }
+    }
+
     /// Other nodes that can be reached and have a copy of the group's record.
     fn keepers<'a>(&'a self, group: &GroupName) -> impl Iterator<Item = NodeId> + use<'a> {
         let ring = &self.shared.ring;
@@ -223,6 +263,11 @@ impl Node {
                 }
                 return;
             }
+            Question::Sealed(_, digest) => {
+                self.shared.asks.end(id);
+                self.with(&name, |group, shared| group.revision_not_found(now, shared, digest));
+                return;
+            }
             Question::Command(_) => {
                 AnswerContent::Command(give_up_answer(&name, id, pending.was_sent))
             }
@@ -269,6 +314,9 @@ impl Node {
         self.shared.reply(request, Reply::Done(said));
     }
 }
+
+/// How often each member is asked for a configuration revision: a datagram may be lost.
+const ASKED_EACH: usize = 2;
 
 /// Questions to one member before another one is asked: several seconds on most networks, longer
 /// than a survey takes.

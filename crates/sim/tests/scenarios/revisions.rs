@@ -1,8 +1,9 @@
 //! Configuration revisions in the whole world, with faults on their way.
 
+use baton_rollout::TurnState;
 use baton_sim::scenario::MINUTE;
 use baton_sim::{Behaviour, World};
-use baton_types::{CommandAction, Digest};
+use baton_types::{CommandAction, CommandResult, Digest};
 
 use crate::{five, seconds};
 
@@ -56,5 +57,26 @@ fn a_revision_survives_its_leader_meets_a_release_and_goes_back_with_it() {
     world.lose_depot(&all);
     world.must(asked, CommandAction::Rollback { to: None });
     world.run_until("everybody is back", MINUTE * 20, |world| everybody_on(world, "1", 1));
+    everybody_says(&mut world, asked, "1", 1);
+}
+
+#[test]
+fn a_revision_that_is_handed_in_passes_from_member_to_member() {
+    let mut world = five();
+    let all: Vec<usize> = world.all().collect();
+    world.lose_depot(&all);
+    let asked = world.follower();
+    // Nobody has it: that is said, and nothing starts.
+    let none = world.order(asked, apply(0x70));
+    assert_eq!(none.result, CommandResult::Refused, "{}", none.message);
+    assert!(none.message.as_str().contains("the depot does not answer"), "{}", none.message);
+    world.hand_in(asked, Digest([0x70; 32]));
+    world.must(asked, apply(0x70));
+    world.run_until("a turn", MINUTE, |world| world.in_turn(TurnState::Taken).is_some());
+    let leader = world.leader().expect("a leader");
+    world.kill_daemon(leader);
+    world.pass(seconds(10));
+    world.start(leader);
+    world.run_until("everybody has revision 1", MINUTE * 15, |world| everybody_on(world, "1", 1));
     everybody_says(&mut world, asked, "1", 1);
 }
