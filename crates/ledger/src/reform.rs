@@ -66,6 +66,7 @@ impl Ledger {
         let reform = Reform {
             from: survey.from,
             base: survey.base,
+            before: survey.before.clone(),
             replaces: survey.replaces.clone(),
             first: survey.first,
             state,
@@ -127,8 +128,11 @@ impl Ledger {
             .lineage()
             .is_none_or(|own| is_over(own) || (self.may_end_own_reform() && own < lineage));
         let knows_nothing_else = self.known.is_none_or(is_over);
+        // A lineage that took the place of the base's is newer, whatever the operator's node knew.
         let holds_nothing_newer = self.holding().is_none_or(|held| {
-            held.mark <= reform.base || (held.lineage != reform.from && is_over(held.lineage))
+            !held.replaces.contains(&reform.from)
+                && (held.mark <= reform.base
+                    || (held.lineage != reform.from && is_over(held.lineage)))
         });
         has_nothing_else
             && knows_nothing_else

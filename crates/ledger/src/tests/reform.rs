@@ -251,6 +251,38 @@ fn an_unfinished_reform_is_left_when_a_leader_shows_itself() {
     together(&mut world, old);
 }
 
+/// A second reform is typed while the first one waits, and is proposed just after that one was
+/// finished, has decided something and has lost its leader.
+#[test]
+fn a_reform_that_comes_too_late_takes_nothing_from_the_one_that_was_finished() {
+    for at in 0..30 {
+        let mut world = bereft(at, 7, 3);
+        world.reform(0);
+        world.run_until("the survey", ms(2_000), |world| world.hosts[0].reformed.is_some());
+        // That it accepts reaches the proposer late.
+        world.cut.insert((1, 0));
+        world.run(ms(200));
+        world.reform(2);
+        world.run_until("the second", ms(2_000), |world| world.hosts[2].reformed.is_some());
+        world.cut = [(2, 0), (2, 1), (0, 2)].into();
+        world.run_until("the first", ms(2_000), |world| world.hosts[0].leading);
+        let first = lineage(&world);
+        assert_eq!(world.hosts[0].reformed, Some(Ok(first)));
+        assert!(world.propose(0, 50));
+        world.run(ms(60));
+        let newest = world.checks.newest.as_ref().map(|record| record.state.as_slice());
+        assert_eq!(newest, Some(&[0, 1, 2, 50][..]), "{}", world.picture());
+        world.crash(0);
+        world.run(ms(500 + at * 7));
+        world.cut.clear();
+        world.run(ms(2_000));
+        world.boot(0);
+        together(&mut world, first);
+        let newest = world.checks.newest.as_ref().expect("a record");
+        assert_eq!(newest.state.as_slice(), [0, 1, 2, 50, 99], "{}", world.picture());
+    }
+}
+
 /// Faults all the while, a majority lost for good, a reform, and everybody back.
 fn one_run(seed: u64) {
     let hosts = 3 + (seed % 3) as usize;
