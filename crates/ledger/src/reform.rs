@@ -242,6 +242,8 @@ impl Ledger {
         )));
         self.give_up_file();
         self.known = Some(other);
+        // Places of records count within one lineage only.
+        self.committed.take_if(|record| record.lineage != other);
         self.introduce_anew(now);
         let formation = &mut self.file.formation;
         formation.replaced.clear();

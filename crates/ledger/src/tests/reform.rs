@@ -1,7 +1,8 @@
 //! A majority lost for good: one new lineage, the newest record of those that are left, and nothing
 //! from the old one counts afterwards.
 
-use baton_types::LineageId;
+use baton_types::{FileId, LineageId};
+use baton_wire::ledger::{Heard, LedgerBody, LedgerMessage, Record};
 use rand::RngExt;
 
 use super::world::{CALM, Disk, Faults, World, ms, node};
@@ -280,6 +281,39 @@ fn a_reform_that_comes_too_late_takes_nothing_from_the_one_that_was_finished() {
         together(&mut world, first);
         let newest = world.checks.newest.as_ref().expect("a record");
         assert_eq!(newest.state.as_slice(), [0, 1, 2, 50, 99], "{}", world.picture());
+    }
+}
+
+/// What a peer heard from it in the old lineage is no proof that its file went back.
+#[test]
+fn a_late_word_of_the_old_lineage_does_not_speak_for_an_unfinished_one() {
+    let mut world = bereft(9, 5, 2);
+    let old = lineage(&world);
+    let view = world.ledger(1).view();
+    let held = view.newest.map(Record::mark).expect("a record");
+    let heard = Heard { file: view.file, term: view.term, held };
+    world.reform(1);
+    world.run_until("the survey", ms(2_000), |world| world.hosts[1].reformed.is_some());
+    world.crash(0);
+    world.run(ms(200));
+    let message = LedgerMessage {
+        lineage: Some(old),
+        file: FileId::from_random(77),
+        term: held.term,
+        held,
+        body: LedgerBody::Stale { heard },
+    };
+    world.inject(node(0), 1, message);
+    world.run(ms(200));
+    assert_eq!(world.ledger(1).view().file, heard.file, "{}", world.picture());
+    // The operator was wrong: a majority of the old lineage is there after all.
+    (2..5).for_each(|host| world.boot(host));
+    world.run(ms(1_000));
+    world.boot(0);
+    together(&mut world, old);
+    for host in 2..5 {
+        let notes = world.hosts[host].notes.join("; ");
+        assert!(!notes.contains("was replaced"), "{notes}");
     }
 }
 
