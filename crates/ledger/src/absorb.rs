@@ -79,7 +79,9 @@ impl Ledger {
     }
 
     /// A lineage that is to give way but has no leader left to do it is left by each node for
-    /// itself: what a node loses with its file, the others could lose at any time.
+    /// itself: what a node loses with its file, the others could lose at any time. Not where it has
+    /// a leader that only this node does not hear, nor where the others know of a record by which
+    /// it stays: the other one may give way to it, and then nobody would hold anything.
     pub(crate) fn absorb_tick(&mut self, now: Moment) {
         if self.lead.is_some() || self.follow.is_some() {
             self.leaderless = None;
@@ -91,11 +93,15 @@ impl Ledger {
             return;
         };
         let (own, absorbs) = (record.lineage, record.absorbs.clone());
-        let stays = |by: LineageId| absorbs.contains(&by) && own > by;
-        let by = self.seen.values().find(|seen| {
-            let is_led = seen.liveness == Liveness::Alive && seen.leader == Some(seen.node);
-            is_led && seen.absorbs.contains(&own)
-        });
+        let leads =
+            |seen: &Seen| seen.liveness == Liveness::Alive && seen.leader == Some(seen.node);
+        let of_own = || self.seen.values().filter(|seen| seen.lineage == Some(own));
+        if of_own().any(leads) {
+            return;
+        }
+        let says = |by: LineageId| of_own().any(|seen| seen.absorbs.contains(&by));
+        let stays = |by: LineageId| own > by && (absorbs.contains(&by) || says(by));
+        let by = self.seen.values().find(|seen| leads(seen) && seen.absorbs.contains(&own));
         if let Some(by) = by.and_then(|seen| seen.lineage).filter(|by| !stays(*by))
             && self.writing.on_disk
         {
