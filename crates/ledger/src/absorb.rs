@@ -142,7 +142,8 @@ impl Ledger {
     }
 
     /// The lineage of the group that the members' facts name: not one that this node is done with,
-    /// nor one that another of them replaces.
+    /// nor one that another of them replaces. Who knows of one already stays with it when another
+    /// one is met: which of them gives way is not for those without a vote to say.
     pub(crate) fn seen_lineage(&self) -> Option<LineageId> {
         let is_replaced =
             |lineage: LineageId| self.seen.values().any(|seen| seen.replaces.contains(&lineage));
@@ -150,7 +151,8 @@ impl Ledger {
             let is_done = self.file.has_refused(*lineage) || self.file.has_given_up(*lineage);
             !is_done && !is_replaced(*lineage)
         });
-        named.max()
+        let named: Vec<LineageId> = named.collect();
+        self.known.filter(|known| named.contains(known)).or(named.into_iter().max())
     }
 
     /// Looks whether the members' facts say that the own lineage is replaced, or that an

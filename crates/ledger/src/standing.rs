@@ -47,12 +47,24 @@ impl Ledger {
             (Some(_), _) => Some(self.settings.me),
             (None, Some(follow)) => Some(follow.leader),
             (None, None) if !self.is_voter() && self.pending_reform().is_none() => {
-                let own = self.file.lineage().or(self.known);
-                let of_own = |seen: &&Seen| own.is_none() || seen.lineage == own;
-                self.seen.values().filter(of_own).find_map(|seen| seen.leader)
+                self.leader_told()
             }
             (None, None) => None,
         }
+    }
+
+    /// The leader of the newest term of which a living member of the own lineage tells. What a dead
+    /// one said last, and a leader that is gone, counts no more.
+    fn leader_told(&self) -> Option<NodeId> {
+        let own = self.file.lineage().or(self.known);
+        let of_own = |seen: &&Seen| own.is_none() || seen.lineage == own;
+        let living = self.seen.values().filter(|seen| !self.is_gone(seen.node));
+        living
+            .filter(of_own)
+            .filter_map(|seen| Some((seen.term, seen.leader?)))
+            .filter(|(_, leader)| !self.is_gone(*leader))
+            .max()
+            .map(|(_, leader)| leader)
     }
 
     fn role(&self) -> Role {

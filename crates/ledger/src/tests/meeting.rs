@@ -181,6 +181,7 @@ fn leaves(told: impl FnOnce(&mut [Seen], LineageId, LineageId)) -> bool {
         replaces: Vec::new(),
         absorbs: Vec::new(),
         leader: None,
+        term: Term(1),
         heard_of_me: None,
     };
     let mut seen = [seen(1, own), seen(2, own), seen(3, other)];
