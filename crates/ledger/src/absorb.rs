@@ -170,8 +170,8 @@ impl Ledger {
                 && self.forming.founding.is_none()
                 && self.writing.on_disk
             {
-                let (lineage, is_mine) = (accepted.lineage, accepted.proposer == self.me());
-                self.leave_reform(now, lineage, is_mine, other);
+                let lineage = accepted.lineage;
+                self.leave_reform(now, lineage, other);
                 self.change().give_up(&[from]);
             } else if let Some(rival) = rival {
                 self.gives_reform_up_for(now, rival);

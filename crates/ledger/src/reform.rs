@@ -218,24 +218,17 @@ impl Ledger {
     pub(crate) fn gives_reform_up_for(&mut self, now: Moment, other: LineageId) -> bool {
         let Some((accepted, reform)) = self.pending_reform() else { return false };
         let lineage = accepted.lineage;
-        let is_mine = accepted.proposer == self.me();
         let is_rival = other != lineage && reform.replaces.contains(&other);
         // What was on its way when the leader died says nothing.
         let is_late = now >= self.forming.since + self.settings.election_timeout.saturating_mul(2);
         if !is_rival || !is_late || self.forming.founding.is_some() || !self.writing.on_disk {
             return false;
         }
-        self.leave_reform(now, lineage, is_mine, other);
+        self.leave_reform(now, lineage, other);
         true
     }
 
-    pub(crate) fn leave_reform(
-        &mut self,
-        now: Moment,
-        lineage: LineageId,
-        is_mine: bool,
-        other: LineageId,
-    ) {
+    pub(crate) fn leave_reform(&mut self, now: Moment, lineage: LineageId, other: LineageId) {
         self.outputs.push(LedgerOutput::Warning(format!(
             "reform: lineage {lineage} is given up, because lineage {other} is led: a new ledger \
              file waits to be let in"
@@ -248,10 +241,9 @@ impl Ledger {
         let formation = &mut self.file.formation;
         formation.replaced.clear();
         formation.heard_of = Some(other);
-        if is_mine {
-            // Nobody else can write its first record, and the others hear of it.
-            formation.refused.push(lineage);
-        }
+        // The others hear of it from its proposer. Who is left and comes back must not go on with it:
+        // what was decided meanwhile is not in it.
+        formation.refused.push(lineage);
     }
 
     /// The place of what the own, unfinished reform goes on from.

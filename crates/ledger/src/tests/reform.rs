@@ -317,6 +317,45 @@ fn a_late_word_of_the_old_lineage_does_not_speak_for_an_unfinished_one() {
     }
 }
 
+/// The proposer of an unfinished reform was away while the old leader was there again.
+#[test]
+fn a_reform_that_was_left_does_not_go_on_by_itself() {
+    for seed in 0..20 {
+        let mut world = World::formed(seed, 5);
+        let leader = world.leader().expect("a leader");
+        let (first, second) = ((leader + 1) % 5, (leader + 2) % 5);
+        let old = lineage(&world);
+        let few = [first, second];
+        let rest: Vec<usize> = (0..5).filter(|host| !few.contains(host)).collect();
+        for host in &rest {
+            for near in few {
+                world.cut.extend([(*host, near), (near, *host)]);
+            }
+        }
+        world.run(ms(2_000));
+        world.reform(first);
+        world.run_until("the survey", ms(2_000), |world| world.hosts[first].reformed.is_some());
+        world.cut.insert((second, first));
+        world.run(ms(700));
+        world.crash(first);
+        world.cut.clear();
+        world.run_until("it leaves", ms(5_000), |world| {
+            world.hosts[second].notes.iter().any(|note| note.contains("is given up, because"))
+        });
+        assert!(world.propose(leader, 77));
+        world.run(ms(20));
+        let newest = world.checks.newest.clone().expect("a record");
+        assert_eq!(newest.state.as_slice(), [77]);
+        rest.iter().for_each(|host| world.crash(*host));
+        world.boot(first);
+        world.run(ms(3_000));
+        rest.iter().for_each(|host| world.boot(*host));
+        together(&mut world, old);
+        let newest = world.checks.newest.as_ref().expect("a record");
+        assert_eq!(newest.state.as_slice(), [77, 99]);
+    }
+}
+
 /// Faults all the while, a majority lost for good, a reform, and everybody back.
 fn one_run(seed: u64) {
     let hosts = 3 + (seed % 3) as usize;
