@@ -125,7 +125,11 @@ impl Ledger {
                     record.replaces.contains(&lineage) || self.durable.has_given_up(lineage);
                 (is_over && record.lineage != lineage).then_some(record.lineage)
             }
-            None if self.durable.formation.accepted.is_some() => None,
+            // What the base of an unfinished reform took the place of is over, come of that what may.
+            None if let Some(accepted) = &self.durable.formation.accepted => {
+                let reform = accepted.reform.as_ref()?;
+                reform.before.contains(&lineage).then_some(reform.from)
+            }
             None => {
                 self.known.filter(|known| self.durable.has_given_up(lineage) && *known != lineage)
             }

@@ -218,7 +218,8 @@ impl Ledger {
     pub(crate) fn gives_reform_up_for(&mut self, now: Moment, other: LineageId) -> bool {
         let Some((accepted, reform)) = self.pending_reform() else { return false };
         let lineage = accepted.lineage;
-        let is_rival = other != lineage && reform.replaces.contains(&other);
+        let is_over = reform.before.contains(&other);
+        let is_rival = other != lineage && reform.replaces.contains(&other) && !is_over;
         // What was on its way when the leader died says nothing.
         let is_late = now >= self.forming.since + self.settings.election_timeout.saturating_mul(2);
         if !is_rival || !is_late || self.forming.founding.is_some() || !self.writing.on_disk {

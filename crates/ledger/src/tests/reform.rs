@@ -356,6 +356,37 @@ fn a_reform_that_was_left_does_not_go_on_by_itself() {
     }
 }
 
+/// Formed anew once, and again, which waits for one of its voters: what the first reform took the
+/// place of is over all the same.
+#[test]
+fn an_unfinished_second_reform_does_not_bring_the_first_lineage_back() {
+    let mut world = bereft(11, 7, 2);
+    world.reform(0);
+    world.run_until("a leader", ms(5_000), |world| world.leader().is_some());
+    world.run(ms(500));
+    let leader = world.leader().expect("a leader");
+    assert!(world.propose(leader, 60));
+    world.run(ms(500));
+    world.crash(1);
+    world.run(ms(1_000));
+    world.boot(2);
+    world.run(ms(2_000));
+    world.reform(0);
+    world.run_until("the survey", ms(2_000), |world| world.hosts[0].reformed.is_some());
+    let second = world.hosts[0].reformed.and_then(Result::ok).expect("it was proposed");
+    world.crash(2);
+    world.run(ms(1_000));
+    world.crash(0);
+    world.boot(0);
+    (3..7).for_each(|host| world.boot(host));
+    world.run(ms(3_000));
+    assert!(world.leader().is_none(), "{}", world.picture());
+    (1..3).for_each(|host| world.boot(host));
+    together(&mut world, second);
+    let newest = world.checks.newest.as_ref().expect("a record");
+    assert_eq!(newest.state.as_slice(), [0, 1, 2, 60, 99]);
+}
+
 /// Faults all the while, a majority lost for good, a reform, and everybody back.
 fn one_run(seed: u64) {
     let hosts = 3 + (seed % 3) as usize;
