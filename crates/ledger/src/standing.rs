@@ -3,7 +3,7 @@
 //! Invariant: role, leader and quorum are derived from the state at every call, never kept beside
 //! it.
 
-use baton_types::NodeId;
+use baton_types::{NodeId, Term};
 use baton_wire::ledger::Voter;
 
 use crate::ledger::Ledger;
@@ -53,8 +53,15 @@ impl Ledger {
         }
     }
 
+    /// Whether that node says itself that it leads that term no longer.
+    fn denies(&self, leader: NodeId, term: Term) -> bool {
+        self.seen.get(&leader).is_some_and(|seen| {
+            seen.lineage.is_some() && seen.leader != Some(leader) && seen.term >= term
+        })
+    }
+
     /// The leader of the newest term of which a living member of the own lineage tells. What a dead
-    /// one said last, and a leader that is gone, counts no more.
+    /// one said last, and a leader that is gone or leads no longer, counts no more.
     fn leader_told(&self) -> Option<NodeId> {
         let own = self.file.lineage().or(self.known);
         let of_own = |seen: &&Seen| own.is_none() || seen.lineage == own;
@@ -62,7 +69,7 @@ impl Ledger {
         living
             .filter(of_own)
             .filter_map(|seen| Some((seen.term, seen.leader?)))
-            .filter(|(_, leader)| !self.is_gone(*leader))
+            .filter(|(term, leader)| !self.is_gone(*leader) && !self.denies(*leader, *term))
             .max()
             .map(|(_, leader)| leader)
     }

@@ -281,6 +281,10 @@ fn a_member_without_a_vote_believes_no_dead_leader() {
     assert_eq!(leaders_of_spare(&[&late]), [Some(node(3))]);
     let slow = [says(1, 1, 1), Seen { term: Term(2), ..says(2, 1, 2) }, says(3, 1, 1)];
     assert_eq!(leaders_of_spare(&[&slow]), [Some(node(2))], "the first one does not know yet");
+    let denies = Seen { leader: None, ..says(2, 1, 2) };
+    assert_eq!(leaders_of_spare(&[&[says(1, 1, 2), denies.clone()]]), [None]);
+    let elected = [Seen { term: Term(2), ..says(1, 1, 2) }, denies];
+    assert_eq!(leaders_of_spare(&[&elected]), [Some(node(2))], "it has not said so itself yet");
     let none = [dead(says(1, 1, 1)), says(2, 1, 1)];
     assert_eq!(leaders_of_spare(&[&none]), [None]);
 }
