@@ -156,7 +156,11 @@ impl Ledger {
             !is_done && !is_replaced(*lineage)
         });
         let named: Vec<LineageId> = named.collect();
-        self.known.filter(|known| named.contains(known)).or(named.into_iter().max())
+        let is_here = |known: &LineageId| {
+            let mut living = self.seen.values().filter(|seen| !self.is_gone(seen.node));
+            named.contains(known) && living.any(|seen| seen.lineage == Some(*known))
+        };
+        self.known.filter(is_here).or(named.into_iter().max())
     }
 
     /// Looks whether the members' facts say that the own lineage is replaced, or that an

@@ -293,7 +293,10 @@ fn a_member_without_a_vote_believes_no_dead_leader() {
 fn a_member_without_a_vote_stays_with_its_lineage_when_another_one_is_met() {
     let own = says(3, 1, 3);
     let met = [says(1, 2, 1), own.clone()];
+    let lost = [says(1, 2, 1), Seen { liveness: Liveness::Dead, ..own.clone() }];
     let absorbed = [Seen { replaces: vec![own.lineage.expect("one")], ..says(1, 2, 1) }];
     let told = leaders_of_spare(&[std::slice::from_ref(&own), &met, &absorbed]);
     assert_eq!(told, [Some(node(3)), Some(node(3)), Some(node(1))]);
+    let told = leaders_of_spare(&[std::slice::from_ref(&own), &lost]);
+    assert_eq!(told, [Some(node(3)), Some(node(1))], "nobody is left of it");
 }
