@@ -79,7 +79,9 @@ impl Ledger {
     }
 
     /// A lineage that is to give way but has no leader left to do it is left by each node for
-    /// itself: what a node loses with its file, the others could lose at any time.
+    /// itself: what a node loses with its file, the others could lose at any time. Not where it has
+    /// a leader that only this node does not hear, nor where the others know of a record by which
+    /// it stays: the other one may give way to it, and then nobody would hold anything.
     pub(crate) fn absorb_tick(&mut self, now: Moment) {
         if self.lead.is_some() || self.follow.is_some() {
             self.leaderless = None;
@@ -91,11 +93,15 @@ impl Ledger {
             return;
         };
         let (own, absorbs) = (record.lineage, record.absorbs.clone());
-        let stays = |by: LineageId| absorbs.contains(&by) && own > by;
-        let by = self.seen.values().find(|seen| {
-            let is_led = seen.liveness == Liveness::Alive && seen.leader == Some(seen.node);
-            is_led && seen.absorbs.contains(&own)
-        });
+        let leads =
+            |seen: &Seen| seen.liveness == Liveness::Alive && seen.leader == Some(seen.node);
+        let of_own = || self.seen.values().filter(|seen| seen.lineage == Some(own));
+        if of_own().any(leads) {
+            return;
+        }
+        let says = |by: LineageId| of_own().any(|seen| seen.absorbs.contains(&by));
+        let stays = |by: LineageId| own > by && (absorbs.contains(&by) || says(by));
+        let by = self.seen.values().find(|seen| leads(seen) && seen.absorbs.contains(&own));
         if let Some(by) = by.and_then(|seen| seen.lineage).filter(|by| !stays(*by))
             && self.writing.on_disk
         {
@@ -119,7 +125,11 @@ impl Ledger {
                     record.replaces.contains(&lineage) || self.durable.has_given_up(lineage);
                 (is_over && record.lineage != lineage).then_some(record.lineage)
             }
-            None if self.durable.formation.accepted.is_some() => None,
+            // What the base of an unfinished reform took the place of is over, come of that what may.
+            None if let Some(accepted) = &self.durable.formation.accepted => {
+                let reform = accepted.reform.as_ref()?;
+                reform.before.contains(&lineage).then_some(reform.from)
+            }
             None => {
                 self.known.filter(|known| self.durable.has_given_up(lineage) && *known != lineage)
             }
@@ -136,7 +146,8 @@ impl Ledger {
     }
 
     /// The lineage of the group that the members' facts name: not one that this node is done with,
-    /// nor one that another of them replaces.
+    /// nor one that another of them replaces. Who knows of one already stays with it when another
+    /// one is met: which of them gives way is not for those without a vote to say.
     pub(crate) fn seen_lineage(&self) -> Option<LineageId> {
         let is_replaced =
             |lineage: LineageId| self.seen.values().any(|seen| seen.replaces.contains(&lineage));
@@ -144,7 +155,12 @@ impl Ledger {
             let is_done = self.file.has_refused(*lineage) || self.file.has_given_up(*lineage);
             !is_done && !is_replaced(*lineage)
         });
-        named.max()
+        let named: Vec<LineageId> = named.collect();
+        let is_here = |known: &LineageId| {
+            let mut living = self.seen.values().filter(|seen| !self.is_gone(seen.node));
+            named.contains(known) && living.any(|seen| seen.lineage == Some(*known))
+        };
+        self.known.filter(is_here).or(named.into_iter().max())
     }
 
     /// Looks whether the members' facts say that the own lineage is replaced, or that an
@@ -162,8 +178,8 @@ impl Ledger {
                 && self.forming.founding.is_none()
                 && self.writing.on_disk
             {
-                let (lineage, is_mine) = (accepted.lineage, accepted.proposer == self.me());
-                self.leave_reform(now, lineage, is_mine, other);
+                let lineage = accepted.lineage;
+                self.leave_reform(now, lineage, other);
                 self.change().give_up(&[from]);
             } else if let Some(rival) = rival {
                 self.gives_reform_up_for(now, rival);

@@ -78,8 +78,12 @@ impl Ledger {
     /// Gives the file up if it is older than what a peer heard from it; says whether it did.
     pub(crate) fn compare_with(&mut self, heard: Heard) -> bool {
         let is_mine = heard.file == self.durable.file && heard.file == self.file.file;
+        // Who accepted a reform gave its record up on purpose; what peers heard before says nothing.
+        let is_before = self.pending_reform().is_some_and(|(_, reform)| {
+            heard.held < reform.first && heard.term <= reform.first.term
+        });
         let is_older = self.durable.term < heard.term || self.durable.mark() < heard.held;
-        if !is_mine || !is_older || !self.writing.on_disk {
+        if !is_mine || is_before || !is_older || !self.writing.on_disk {
             return false;
         }
         self.outputs.push(LedgerOutput::Note(format!(
@@ -96,7 +100,9 @@ impl Ledger {
 
     /// Begins a new file, which nobody counts on.
     pub(crate) fn give_up_file(&mut self) {
-        self.known = self.file.lineage().or(self.known);
+        // One that is not finished yet may never come to be: nobody is told that it is there.
+        let is_unfinished = self.pending_reform().is_some();
+        self.known = self.file.lineage().filter(|_| !is_unfinished).or(self.known);
         let file = self.new_file_id();
         let replaced = std::mem::take(&mut self.file.formation.replaced);
         *self.change() = LedgerFile::new(file, true);

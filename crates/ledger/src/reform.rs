@@ -66,6 +66,7 @@ impl Ledger {
         let reform = Reform {
             from: survey.from,
             base: survey.base,
+            before: survey.before.clone(),
             replaces: survey.replaces.clone(),
             first: survey.first,
             state,
@@ -127,8 +128,11 @@ impl Ledger {
             .lineage()
             .is_none_or(|own| is_over(own) || (self.may_end_own_reform() && own < lineage));
         let knows_nothing_else = self.known.is_none_or(is_over);
+        // A lineage that took the place of the base's is newer, whatever the operator's node knew.
         let holds_nothing_newer = self.holding().is_none_or(|held| {
-            held.mark <= reform.base || (held.lineage != reform.from && is_over(held.lineage))
+            !held.replaces.contains(&reform.from)
+                && (held.mark <= reform.base
+                    || (held.lineage != reform.from && is_over(held.lineage)))
         });
         has_nothing_else
             && knows_nothing_else
@@ -214,38 +218,33 @@ impl Ledger {
     pub(crate) fn gives_reform_up_for(&mut self, now: Moment, other: LineageId) -> bool {
         let Some((accepted, reform)) = self.pending_reform() else { return false };
         let lineage = accepted.lineage;
-        let is_mine = accepted.proposer == self.me();
-        let is_rival = other != lineage && reform.replaces.contains(&other);
+        let is_over = reform.before.contains(&other);
+        let is_rival = other != lineage && reform.replaces.contains(&other) && !is_over;
         // What was on its way when the leader died says nothing.
         let is_late = now >= self.forming.since + self.settings.election_timeout.saturating_mul(2);
         if !is_rival || !is_late || self.forming.founding.is_some() || !self.writing.on_disk {
             return false;
         }
-        self.leave_reform(now, lineage, is_mine, other);
+        self.leave_reform(now, lineage, other);
         true
     }
 
-    pub(crate) fn leave_reform(
-        &mut self,
-        now: Moment,
-        lineage: LineageId,
-        is_mine: bool,
-        other: LineageId,
-    ) {
+    pub(crate) fn leave_reform(&mut self, now: Moment, lineage: LineageId, other: LineageId) {
         self.outputs.push(LedgerOutput::Warning(format!(
             "reform: lineage {lineage} is given up, because lineage {other} is led: a new ledger \
              file waits to be let in"
         )));
         self.give_up_file();
         self.known = Some(other);
+        // Places of records count within one lineage only.
+        self.committed.take_if(|record| record.lineage != other);
         self.introduce_anew(now);
         let formation = &mut self.file.formation;
         formation.replaced.clear();
         formation.heard_of = Some(other);
-        if is_mine {
-            // Nobody else can write its first record, and the others hear of it.
-            formation.refused.push(lineage);
-        }
+        // The others hear of it from its proposer. Who is left and comes back must not go on with it:
+        // what was decided meanwhile is not in it.
+        formation.refused.push(lineage);
     }
 
     /// The place of what the own, unfinished reform goes on from.

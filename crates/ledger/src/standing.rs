@@ -3,7 +3,7 @@
 //! Invariant: role, leader and quorum are derived from the state at every call, never kept beside
 //! it.
 
-use baton_types::NodeId;
+use baton_types::{NodeId, Term};
 use baton_wire::ledger::Voter;
 
 use crate::ledger::Ledger;
@@ -47,12 +47,31 @@ impl Ledger {
             (Some(_), _) => Some(self.settings.me),
             (None, Some(follow)) => Some(follow.leader),
             (None, None) if !self.is_voter() && self.pending_reform().is_none() => {
-                let own = self.file.lineage().or(self.known);
-                let of_own = |seen: &&Seen| own.is_none() || seen.lineage == own;
-                self.seen.values().filter(of_own).find_map(|seen| seen.leader)
+                self.leader_told()
             }
             (None, None) => None,
         }
+    }
+
+    /// Whether that node says itself that it leads that term no longer.
+    fn denies(&self, leader: NodeId, term: Term) -> bool {
+        self.seen.get(&leader).is_some_and(|seen| {
+            seen.lineage.is_some() && seen.leader != Some(leader) && seen.term >= term
+        })
+    }
+
+    /// The leader of the newest term of which a living member of the own lineage tells. What a dead
+    /// one said last, and a leader that is gone or leads no longer, counts no more.
+    fn leader_told(&self) -> Option<NodeId> {
+        let own = self.file.lineage().or(self.known);
+        let of_own = |seen: &&Seen| own.is_none() || seen.lineage == own;
+        let living = self.seen.values().filter(|seen| !self.is_gone(seen.node));
+        living
+            .filter(of_own)
+            .filter_map(|seen| Some((seen.term, seen.leader?)))
+            .filter(|(term, leader)| !self.is_gone(*leader) && !self.denies(*leader, *term))
+            .max()
+            .map(|(_, leader)| leader)
     }
 
     fn role(&self) -> Role {

@@ -31,6 +31,7 @@ pub struct Survey {
     pub members: u32,
     pub(crate) base: Mark,
     pub(crate) first: Mark,
+    pub(crate) before: Vec<LineageId>,
     pub(crate) replaces: Vec<LineageId>,
 }
 
@@ -51,6 +52,8 @@ struct Answer {
     version: u64,
     leader: Option<NodeId>,
     holding: Option<Holding>,
+    /// In which it lives.
+    lineage: Option<LineageId>,
     lineages: Vec<LineageId>,
 }
 
@@ -140,6 +143,7 @@ impl Ledger {
             version: *version,
             leader: *leader,
             holding: holding.clone(),
+            lineage: message.lineage,
             lineages,
         };
         surveying.answers.insert(from, answer);
@@ -153,12 +157,12 @@ impl Ledger {
             return Some(Holding { lineage, mark, voters, replaces, state: Some(state) });
         }
         let reform = self.durable.formation.accepted.as_ref()?.reform.as_ref()?;
-        let before = reform.replaces.iter().filter(|lineage| **lineage != reform.from);
+        // Of what it is to replace, some came to be beside it: only what the base says is older.
         Some(Holding {
             lineage: reform.from,
             mark: reform.base,
             voters: Vec::new(),
-            replaces: before.copied().collect(),
+            replaces: reform.before.clone(),
             state: Some(reform.state.clone()),
         })
     }
@@ -209,6 +213,7 @@ impl Ledger {
             version: self.highest_version(),
             leader: None,
             holding: self.holding(),
+            lineage: self.durable.lineage(),
             lineages: self.other_lineages(),
         };
         answers.insert(me, own);
@@ -219,7 +224,12 @@ impl Ledger {
             .reduce(|best, other| if is_newer(other, best) { other } else { best })
             .ok_or(NoReform::NothingHeld)?;
         let Some(state) = newest.state.clone() else { return Err(NoReform::NothingHeld) };
-        let votes = |voter: &&Voter| answers.get(&voter.node).is_some_and(|a| a.file == voter.file);
+        // Who gave the lineage up for a reform that is not finished has no vote in it any more.
+        let votes = |voter: &&Voter| {
+            answers.get(&voter.node).is_some_and(|answer| {
+                answer.file == voter.file && answer.lineage == Some(newest.lineage)
+            })
+        };
         let answering = newest.voters.iter().filter(votes).count();
         if !newest.voters.is_empty() && answering >= majority(newest.voters.len()) {
             return Err(NoReform::Majority { answering, voters: newest.voters.len() });
@@ -253,6 +263,7 @@ impl Ledger {
             members: u32::try_from(there.len()).unwrap_or(u32::MAX),
             base: newest.mark,
             first: Mark { term, version },
+            before: newest.replaces.clone(),
             replaces,
         })
     }

@@ -19,7 +19,7 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_ledger::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Opened, Role};
+use baton_ledger::{Ledger, LedgerFile, LedgerOutput, LedgerSettings, Opened};
 use baton_rollout::{
     GroupState, Lead, LeadInput, LeadSettings, Member, MemberFile, MemberSettings,
 };
@@ -402,16 +402,9 @@ impl Group {
         self.ledger.persisted(now.moment, token, ok);
     }
 
-    /// The leader, as far as this node knows.
-    pub(crate) fn leader(&self, shared: &Shared) -> Option<NodeId> {
-        let view = self.ledger.view();
-        match view.role {
-            // A voter knows by itself; the facts of others are older than its own silence.
-            Role::Follower | Role::Candidate | Role::Leader => view.leader,
-            Role::Forming | Role::Spare => {
-                view.leader.or_else(|| leader_by_facts(shared, &self.name))
-            }
-        }
+    /// The leader of its lineage, as far as this node knows.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        self.ledger.view().leader
     }
 
     /// Takes other settings into use. What runs keeps its environment until its next turn or

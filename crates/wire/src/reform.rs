@@ -15,6 +15,8 @@ pub struct Reform {
     pub from: LineageId,
     /// The place of that record.
     pub base: Mark,
+    /// The lineages that the record's lineage took the place of.
+    pub before: Vec<LineageId>,
     /// The lineages that it takes the place of: who accepts gives all of them up.
     pub replaces: Vec<LineageId>,
     /// The place of its first record: after everything that those who were asked knew of.
@@ -46,6 +48,7 @@ impl Reform {
             && place(self.first)
             && self.first.term.0 > 0
             && self.first.version > 0
+            && self.before.len() <= REPLACED_MAX
             && self.replaces.len() <= REPLACED_MAX
             && self.replaces.contains(&self.from)
     }

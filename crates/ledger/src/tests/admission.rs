@@ -1,7 +1,9 @@
 //! Letting in: lost, damaged and rolled-back files, spare members, removed voters.
 
+use baton_types::{LineageId, Moment, NodeId, Term};
+
 use super::world::{Disk, World, ms, node};
-use crate::{NotNow, Role};
+use crate::{Ledger, Liveness, NotNow, Opened, Role, Seen};
 
 /// Whether all that are up are voters with the files they have, and have committed the same.
 fn all_vote(world: &World, count: usize) -> bool {
@@ -241,4 +243,60 @@ fn the_last_voter_stays() {
     let mut world = World::formed(12, 1);
     let now = world.now;
     assert_eq!(world.ledger(0).remove_voter(now, node(0)), Err(NotNow::LastVoter));
+}
+
+/// A member without a vote that is told this; whom it takes for the leader after each time.
+fn leaders_of_spare(told: &[&[Seen]]) -> Vec<Option<NodeId>> {
+    const NOW: Moment = Moment::from_millis(5_000);
+    let settings = World::new(1, 1, 3).settings;
+    let mut ledger = Ledger::open(settings, Opened::Missing, 1, NOW);
+    let after = |seen: &&[Seen]| {
+        ledger.see(NOW, seen);
+        ledger.view().leader
+    };
+    told.iter().map(after).collect()
+}
+
+/// Member `host` of a lineage says who leads.
+fn says(host: usize, lineage: u8, leader: usize) -> Seen {
+    Seen {
+        node: node(host),
+        liveness: Liveness::Alive,
+        lineage: Some(LineageId { members: 3, random: [lineage; 16] }),
+        replaces: Vec::new(),
+        absorbs: Vec::new(),
+        leader: Some(node(leader)),
+        term: Term(1),
+        heard_of_me: None,
+    }
+}
+
+#[test]
+fn a_member_without_a_vote_believes_no_dead_leader() {
+    let dead = |seen| Seen { liveness: Liveness::Dead, ..seen };
+    let before = [says(1, 1, 1), says(2, 1, 1)];
+    let after = [dead(says(1, 1, 1)), Seen { term: Term(2), ..says(2, 1, 2) }];
+    assert_eq!(leaders_of_spare(&[&before, &after]), [Some(node(1)), Some(node(2))]);
+    let late = [dead(says(1, 1, 1)), says(2, 1, 1), Seen { term: Term(2), ..says(3, 1, 3) }];
+    assert_eq!(leaders_of_spare(&[&late]), [Some(node(3))]);
+    let slow = [says(1, 1, 1), Seen { term: Term(2), ..says(2, 1, 2) }, says(3, 1, 1)];
+    assert_eq!(leaders_of_spare(&[&slow]), [Some(node(2))], "the first one does not know yet");
+    let denies = Seen { leader: None, ..says(2, 1, 2) };
+    assert_eq!(leaders_of_spare(&[&[says(1, 1, 2), denies.clone()]]), [None]);
+    let elected = [Seen { term: Term(2), ..says(1, 1, 2) }, denies];
+    assert_eq!(leaders_of_spare(&[&elected]), [Some(node(2))], "it has not said so itself yet");
+    let none = [dead(says(1, 1, 1)), says(2, 1, 1)];
+    assert_eq!(leaders_of_spare(&[&none]), [None]);
+}
+
+#[test]
+fn a_member_without_a_vote_stays_with_its_lineage_when_another_one_is_met() {
+    let own = says(3, 1, 3);
+    let met = [says(1, 2, 1), own.clone()];
+    let lost = [says(1, 2, 1), Seen { liveness: Liveness::Dead, ..own.clone() }];
+    let absorbed = [Seen { replaces: vec![own.lineage.expect("one")], ..says(1, 2, 1) }];
+    let told = leaders_of_spare(&[std::slice::from_ref(&own), &met, &absorbed]);
+    assert_eq!(told, [Some(node(3)), Some(node(3)), Some(node(1))]);
+    let told = leaders_of_spare(&[std::slice::from_ref(&own), &lost]);
+    assert_eq!(told, [Some(node(3)), Some(node(1))], "nobody is left of it");
 }

@@ -1,10 +1,11 @@
 //! Two lineages that were formed apart and meet: one says that it stays, then the other gives way.
 
-use baton_types::LineageId;
+use baton_types::{FileId, LineageId, Moment, Term};
+use baton_wire::ledger::{Record, StateBytes, Voter};
 use rand::RngExt;
 
-use super::world::{World, ms};
-use crate::NotNow;
+use super::world::{World, ms, node};
+use crate::{Ledger, LedgerFile, Liveness, NotNow, Opened, Seen};
 
 /// Hosts 0 and 1, and hosts 2 to 4, formed the group without each other, and have met.
 fn met(seed: u64) -> World {
@@ -151,4 +152,55 @@ fn a_lineage_without_a_leader_is_left_by_each_of_its_nodes() {
     assert_eq!(lineage(&mut world, left), winner, "{}", world.picture());
     (2..5).filter(|host| *host != left).for_each(|host| world.boot(host));
     together(&mut world, winner);
+}
+
+/// Host 0 of three hears no leader, and a smaller lineage is to absorb its own.
+fn leaves(told: impl FnOnce(&mut [Seen], LineageId, LineageId)) -> bool {
+    const NOW: Moment = Moment::from_millis(5_000);
+    let own = LineageId { members: 3, random: [3; 16] };
+    let other = LineageId { members: 2, random: [2; 16] };
+    let voter = |host: usize| Voter { node: node(host), file: FileId::from_random(host as u128) };
+    let record = Record {
+        lineage: own,
+        term: Term(1),
+        version: 1,
+        voters: (0..3).map(voter).collect(),
+        absorbed_by: None,
+        absorbs: Vec::new(),
+        replaces: Vec::new(),
+        state: StateBytes::default(),
+    };
+    let file =
+        LedgerFile { term: Term(1), record: Some(record), ..LedgerFile::new(voter(0).file, false) };
+    let settings = World::new(1, 1, 3).settings;
+    let mut ledger = Ledger::open(settings, Opened::File(Box::new(file)), 1, NOW);
+    let seen = |host, lineage| Seen {
+        node: node(host),
+        liveness: Liveness::Alive,
+        lineage: Some(lineage),
+        replaces: Vec::new(),
+        absorbs: Vec::new(),
+        leader: None,
+        term: Term(1),
+        heard_of_me: None,
+    };
+    let mut seen = [seen(1, own), seen(2, own), seen(3, other)];
+    (seen[2].leader, seen[2].absorbs) = (Some(node(3)), vec![own]);
+    told(&mut seen, own, other);
+    ledger.see(NOW, &seen);
+    ledger.tick(NOW + ms(10_000));
+    ledger.view().lineage != Some(own)
+}
+
+#[test]
+fn nobody_leaves_alone_a_lineage_that_is_led_or_that_stays() {
+    assert!(leaves(|_, _, _| ()));
+    assert!(!leaves(|seen, _, _| seen[0].leader = Some(node(1))), "it is led, beside this node");
+    assert!(leaves(|seen, _, _| {
+        (seen[0].leader, seen[0].liveness) = (Some(node(1)), Liveness::Dead);
+    }));
+    let stays = |seen: &mut [Seen], _, other| {
+        (seen[0].absorbs, seen[0].liveness) = (vec![other], Liveness::Dead);
+    };
+    assert!(!leaves(stays), "the larger one said that it stays, in a record not held here");
 }

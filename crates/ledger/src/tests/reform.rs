@@ -1,7 +1,8 @@
 //! A majority lost for good: one new lineage, the newest record of those that are left, and nothing
 //! from the old one counts afterwards.
 
-use baton_types::LineageId;
+use baton_types::{FileId, LineageId};
+use baton_wire::ledger::{Heard, LedgerBody, LedgerMessage, Record};
 use rand::RngExt;
 
 use super::world::{CALM, Disk, Faults, World, ms, node};
@@ -249,6 +250,141 @@ fn an_unfinished_reform_is_left_when_a_leader_shows_itself() {
     world.run(ms(1_000));
     world.boot(second);
     together(&mut world, old);
+}
+
+/// A second reform is typed while the first one waits, and is proposed just after that one was
+/// finished, has decided something and has lost its leader.
+#[test]
+fn a_reform_that_comes_too_late_takes_nothing_from_the_one_that_was_finished() {
+    for at in 0..30 {
+        let mut world = bereft(at, 7, 3);
+        world.reform(0);
+        world.run_until("the survey", ms(2_000), |world| world.hosts[0].reformed.is_some());
+        // That it accepts reaches the proposer late.
+        world.cut.insert((1, 0));
+        world.run(ms(200));
+        world.reform(2);
+        world.run_until("the second", ms(2_000), |world| world.hosts[2].reformed.is_some());
+        world.cut = [(2, 0), (2, 1), (0, 2)].into();
+        world.run_until("the first", ms(2_000), |world| world.hosts[0].leading);
+        let first = lineage(&world);
+        assert_eq!(world.hosts[0].reformed, Some(Ok(first)));
+        assert!(world.propose(0, 50));
+        world.run(ms(60));
+        let newest = world.checks.newest.as_ref().map(|record| record.state.as_slice());
+        assert_eq!(newest, Some(&[0, 1, 2, 50][..]), "{}", world.picture());
+        world.crash(0);
+        world.run(ms(500 + at * 7));
+        world.cut.clear();
+        world.run(ms(2_000));
+        world.boot(0);
+        together(&mut world, first);
+        let newest = world.checks.newest.as_ref().expect("a record");
+        assert_eq!(newest.state.as_slice(), [0, 1, 2, 50, 99], "{}", world.picture());
+    }
+}
+
+/// What a peer heard from it in the old lineage is no proof that its file went back.
+#[test]
+fn a_late_word_of_the_old_lineage_does_not_speak_for_an_unfinished_one() {
+    let mut world = bereft(9, 5, 2);
+    let old = lineage(&world);
+    let view = world.ledger(1).view();
+    let held = view.newest.map(Record::mark).expect("a record");
+    let heard = Heard { file: view.file, term: view.term, held };
+    world.reform(1);
+    world.run_until("the survey", ms(2_000), |world| world.hosts[1].reformed.is_some());
+    world.crash(0);
+    world.run(ms(200));
+    let message = LedgerMessage {
+        lineage: Some(old),
+        file: FileId::from_random(77),
+        term: held.term,
+        held,
+        body: LedgerBody::Stale { heard },
+    };
+    world.inject(node(0), 1, message);
+    world.run(ms(200));
+    assert_eq!(world.ledger(1).view().file, heard.file, "{}", world.picture());
+    // The operator was wrong: a majority of the old lineage is there after all.
+    (2..5).for_each(|host| world.boot(host));
+    world.run(ms(1_000));
+    world.boot(0);
+    together(&mut world, old);
+    for host in 2..5 {
+        let notes = world.hosts[host].notes.join("; ");
+        assert!(!notes.contains("was replaced"), "{notes}");
+    }
+}
+
+/// The proposer of an unfinished reform was away while the old leader was there again.
+#[test]
+fn a_reform_that_was_left_does_not_go_on_by_itself() {
+    for seed in 0..20 {
+        let mut world = World::formed(seed, 5);
+        let leader = world.leader().expect("a leader");
+        let (first, second) = ((leader + 1) % 5, (leader + 2) % 5);
+        let old = lineage(&world);
+        let few = [first, second];
+        let rest: Vec<usize> = (0..5).filter(|host| !few.contains(host)).collect();
+        for host in &rest {
+            for near in few {
+                world.cut.extend([(*host, near), (near, *host)]);
+            }
+        }
+        world.run(ms(2_000));
+        world.reform(first);
+        world.run_until("the survey", ms(2_000), |world| world.hosts[first].reformed.is_some());
+        world.cut.insert((second, first));
+        world.run(ms(700));
+        world.crash(first);
+        world.cut.clear();
+        world.run_until("it leaves", ms(5_000), |world| {
+            world.hosts[second].notes.iter().any(|note| note.contains("is given up, because"))
+        });
+        assert!(world.propose(leader, 77));
+        world.run(ms(20));
+        let newest = world.checks.newest.clone().expect("a record");
+        assert_eq!(newest.state.as_slice(), [77]);
+        rest.iter().for_each(|host| world.crash(*host));
+        world.boot(first);
+        world.run(ms(3_000));
+        rest.iter().for_each(|host| world.boot(*host));
+        together(&mut world, old);
+        let newest = world.checks.newest.as_ref().expect("a record");
+        assert_eq!(newest.state.as_slice(), [77, 99]);
+    }
+}
+
+/// Formed anew once, and again, which waits for one of its voters: what the first reform took the
+/// place of is over all the same.
+#[test]
+fn an_unfinished_second_reform_does_not_bring_the_first_lineage_back() {
+    let mut world = bereft(11, 7, 2);
+    world.reform(0);
+    world.run_until("a leader", ms(5_000), |world| world.leader().is_some());
+    world.run(ms(500));
+    let leader = world.leader().expect("a leader");
+    assert!(world.propose(leader, 60));
+    world.run(ms(500));
+    world.crash(1);
+    world.run(ms(1_000));
+    world.boot(2);
+    world.run(ms(2_000));
+    world.reform(0);
+    world.run_until("the survey", ms(2_000), |world| world.hosts[0].reformed.is_some());
+    let second = world.hosts[0].reformed.and_then(Result::ok).expect("it was proposed");
+    world.crash(2);
+    world.run(ms(1_000));
+    world.crash(0);
+    world.boot(0);
+    (3..7).for_each(|host| world.boot(host));
+    world.run(ms(3_000));
+    assert!(world.leader().is_none(), "{}", world.picture());
+    (1..3).for_each(|host| world.boot(host));
+    together(&mut world, second);
+    let newest = world.checks.newest.as_ref().expect("a record");
+    assert_eq!(newest.state.as_slice(), [0, 1, 2, 60, 99]);
 }
 
 /// Faults all the while, a majority lost for good, a reform, and everybody back.

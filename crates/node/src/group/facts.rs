@@ -43,7 +43,7 @@ impl Group {
     /// The leader counts the budget by this fact: it gets it at once, gossip brings it to the rest.
     fn tell_the_leader_first(&self, shared: &mut Shared) {
         let record = service_key(&self.name).and_then(|key| shared.ring.my_fact(&key));
-        if let (Some(record), Some(leader)) = (record, self.leader(shared))
+        if let (Some(record), Some(leader)) = (record, self.leader())
             && leader != shared.me
         {
             shared.send(leader, Message::Ring(RingMessage::Fact(record)));

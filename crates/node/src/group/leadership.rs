@@ -132,7 +132,11 @@ impl Group {
         from: Option<NodeId>,
         command: Command,
     ) {
-        if !self.leading {
+        let is_meant = match &command.action {
+            CommandAction::Adopt { lineage } => self.is_meant(lineage.as_str()),
+            _ => true,
+        };
+        if !self.leading || !is_meant {
             // A question of our own stays pending and is tried again.
             if from.is_some() {
                 shared.answer(from, command.id, AnswerContent::NotLeader);

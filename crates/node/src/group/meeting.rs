@@ -24,6 +24,13 @@ struct Met {
     baseline: Option<(Digest, Text)>,
 }
 
+impl Met {
+    /// Whether its leader says, by a committed record, that it absorbs that one.
+    fn absorbs(&self, lineage: LineageId) -> bool {
+        self.leader.as_ref().is_some_and(|(_, fact)| fact.absorbs.contains(&lineage))
+    }
+}
+
 impl Group {
     /// Lineages that the own one took the place of, for this node at least.
     pub(super) fn replaced_lineages(&self) -> Vec<LineageId> {
@@ -83,13 +90,21 @@ impl Group {
         if let Some(other) = gave_way {
             return self.ledger.absorbed(now.moment, other).is_ok();
         }
+        if let Some(met) = mets.iter().find(|met| met.lineage > own && met.absorbs(own)) {
+            self.answer_adoptions(shared, &goes(own, met.lineage));
+        }
         let is_adopted = !self.adoptions.is_empty();
         let mine = self.baseline_fact().map(|(digest, _)| digest);
         for met in &mets {
-            let says_it_stays =
-                met.leader.as_ref().is_some_and(|(_, fact)| fact.absorbs.contains(&own));
             let theirs = met.baseline.as_ref().map(|(digest, _)| *digest);
-            if says_it_stays && !self.has_open_turn() {
+            // What gives way to the own one is to find somebody there: of three that each gave way
+            // to the next, none would be left.
+            let takes_all = || {
+                let others = mets.iter().map(|other| other.lineage);
+                let mut others = others.filter(|other| absorbs.contains(other));
+                others.all(|other| other == met.lineage || met.absorbs(other))
+            };
+            if met.absorbs(own) && !self.has_open_turn() && takes_all() {
                 if self.ledger.give_way(now.moment, met.lineage).is_ok() {
                     return true;
                 }
@@ -97,17 +112,29 @@ impl Group {
                 && (is_adopted || (mine == theirs && own > met.lineage))
             {
                 let said = self.ledger.absorb(now.moment, met.lineage);
-                return self.promise_adoptions(said.ok(), own);
+                let waiting = mets.iter().filter(|other| !absorbs.contains(&other.lineage));
+                return match waiting.count() {
+                    1 => self.promise_adoptions(said.ok(), own),
+                    // One record for each.
+                    _ => said.is_ok(),
+                };
             }
         }
-        if is_adopted {
-            // Everything that was met is to give way already, or there is nothing.
-            let answer = stays(own);
-            for id in std::mem::take(&mut self.adoptions) {
-                self.give(shared, id, answer.clone());
-            }
-        }
+        // Everything that was met is to give way already, or there is nothing.
+        self.answer_adoptions(shared, &stays(own));
         false
+    }
+
+    fn answer_adoptions(&mut self, shared: &mut Shared, answer: &CommandAnswer) {
+        for id in std::mem::take(&mut self.adoptions) {
+            self.give(shared, id, answer.clone());
+        }
+    }
+
+    /// Whether `adopt` with this beginning of a lineage means the own one.
+    pub(super) fn is_meant(&self, lineage: &str) -> bool {
+        let own = self.ledger.view().committed.map(|record| record.lineage);
+        own.is_some_and(|own| own.to_string().starts_with(lineage))
     }
 
     /// Whoever typed `adopt` is answered once the record of that version is committed.
@@ -206,6 +233,14 @@ fn stays(own: LineageId) -> CommandAnswer {
          its members get what this one has, one at a time"
     );
     CommandAnswer { result: CommandResult::Done, message: Text::new(&message), rollout: None }
+}
+
+fn goes(own: LineageId, other: LineageId) -> CommandAnswer {
+    let message = format!(
+        "lineage {other}, the larger one, has said before that it stays: lineage {own} gives way \
+         to it; nothing was done"
+    );
+    CommandAnswer { result: CommandResult::Refused, message: Text::new(&message), rollout: None }
 }
 
 /// Enough of a lineage for a sentence.

@@ -12,7 +12,7 @@ impl Group {
     pub(crate) fn status_json(&self, now: Now, shared: &Shared) -> String {
         let view = self.ledger.view();
         let info = LedgerInfo {
-            leader: self.leader(shared),
+            leader: self.leader(),
             term: view.term.0.max(self.term.0),
             version: self.version,
             quorum: view.quorum,

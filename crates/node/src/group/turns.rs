@@ -20,18 +20,12 @@ use crate::shared::Shared;
 
 impl Group {
     /// A message of the group's leader for this member.
-    pub(crate) fn take_from_leader(
-        &mut self,
-        now: Now,
-        shared: &Shared,
-        from: NodeId,
-        message: TurnMessage,
-    ) {
+    pub(crate) fn take_from_leader(&mut self, now: Now, from: NodeId, message: TurnMessage) {
         // A go proves itself by the claim that it answers; everything else is believed only from
         // the leader that this node knows.
         let proves_itself =
             matches!(message, TurnMessage::Go { .. } | TurnMessage::OutcomeKept { .. });
-        if proves_itself || self.leader(shared).is_none_or(|leader| leader == from) {
+        if proves_itself || self.leader().is_none_or(|leader| leader == from) {
             self.member.receive(now, from, message);
         }
     }
@@ -53,7 +47,7 @@ impl Group {
             match output {
                 MemberOutput::Send(message) => {
                     self.tell_own_outcome(shared, &message);
-                    if let Some(leader) = self.leader(shared) {
+                    if let Some(leader) = self.leader() {
                         shared.send(leader, Message::Turn(self.name.clone(), message));
                     }
                 }

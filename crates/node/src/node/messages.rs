@@ -87,9 +87,7 @@ impl Node {
         let elsewhere = matches!(message, TurnMessage::Offer { .. })
             && self.groups.iter().any(|(name, other)| name != group && other.in_turn());
         if !elsewhere {
-            self.with(group, |group, shared| {
-                group.take_from_leader(now, shared, sender, message);
-            });
+            self.with(group, |group, _| group.take_from_leader(now, sender, message));
         }
     }
 

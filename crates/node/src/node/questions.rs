@@ -22,7 +22,7 @@ impl Node {
 
     fn leader_of(&self, group: &GroupName) -> Option<NodeId> {
         match self.groups.get(group) {
-            Some(group) => group.leader(&self.shared),
+            Some(group) => group.leader(),
             None => leader_by_facts(&self.shared, group),
         }
     }

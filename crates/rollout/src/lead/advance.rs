@@ -9,7 +9,7 @@ use baton_types::{NodeId, Now, Text};
 use crate::rollout::{Rollout, RolloutKind, RolloutState, Turn, TurnState};
 use crate::rules::{budget, failures, order, start};
 use crate::state::GroupState;
-use crate::view::{Liveness, View};
+use crate::view::{Liveness, MemberView, View};
 
 use super::draft::{begin_rollback, finish_if_over};
 use super::inbox::{close, prepared_at};
@@ -249,12 +249,7 @@ impl Lead {
         }
         let soaked =
             self.notes.ended(rollout).is_some_and(|at| alarm.is_due(at + policy.wave_soak));
-        let had = |turn: &&Turn| turn.state == TurnState::Passed;
-        let well = rollout
-            .turns
-            .iter()
-            .filter(had)
-            .all(|turn| view.members.get(&turn.node).is_some_and(|member| member.is_healthy()));
+        let well = ill_of_wave(draft, rollout, view).is_none();
         if (soaked && well)
             && let Some(rollout) = draft.rollout.as_deref_mut()
         {
@@ -408,6 +403,19 @@ fn in_wave(rollout: &Rollout) -> bool {
 pub(super) fn wave_is_done(rollout: &Rollout) -> bool {
     let wave = rollout.policy().waves.get(rollout.wave as usize);
     wave.is_some() && !in_wave(rollout) && rollout.open_turns().next().is_none()
+}
+
+/// A member that passed and is not well, which holds the next wave up. One that is gone for good or
+/// that an operator leaves out holds up nobody.
+pub(super) fn ill_of_wave<'a>(
+    state: &GroupState,
+    rollout: &Rollout,
+    view: &'a View,
+) -> Option<&'a MemberView> {
+    let passed = rollout.turns.iter().filter(|turn| turn.state == TurnState::Passed);
+    let counted = passed.filter(|turn| !state.cordons.contains(&turn.node));
+    let mut members = counted.filter_map(|turn| view.members.get(&turn.node));
+    members.find(|member| member.liveness != Liveness::Left && !member.is_healthy())
 }
 
 /// Never two zones at once. Where a member stands that was not heard of yet is not known, so nobody

@@ -130,6 +130,9 @@ struct Verdict {
 }
 
 fn ended(draft: &mut GroupState, node: NodeId, id: TurnId, verdict: Verdict) {
+    if let Some(turn) = lost_turn(draft, node, id) {
+        (turn.attempts, turn.state) = (id.attempt, TurnState::Taken);
+    }
     let Some((_, turn)) = open_turn(draft, node, id) else {
         heard_late(draft, node, id, verdict.outcome);
         return;
@@ -141,6 +144,16 @@ fn ended(draft: &mut GroupState, node: NodeId, id: TurnId, verdict: Verdict) {
     };
     turn.reason = verdict.reason;
     close(draft, node, state, verdict.begun);
+}
+
+/// A later attempt than the record knows of: the one that gave it was lost with a majority of the
+/// voters, and the group was formed anew.
+fn lost_turn(draft: &mut GroupState, node: NodeId, id: TurnId) -> Option<&mut Turn> {
+    let rollout = draft.rollout.as_deref_mut().filter(|rollout| rollout.id == id.rollout)?;
+    let turn = rollout.turn_mut(node).filter(|turn| turn.phase == id.phase)?;
+    let is_new = id.attempt > turn.attempts && id.attempt <= ATTEMPTS_MAX;
+    let is_free = matches!(turn.state, TurnState::Waiting | TurnState::Offered);
+    (is_new && is_free).then_some(turn)
 }
 
 /// The open turn of `node` ends in `state`. If its member may have acted on its *go* (`begun`), the
@@ -235,5 +248,8 @@ pub(super) fn prepared_at<'a>(
     };
     reported.or_else(seen)
 }
+
+/// More attempts than any member gets; counting on from what it says must not overflow.
+const ATTEMPTS_MAX: u32 = 1 << 20;
 
 const LATE: &str = "it reported success later";

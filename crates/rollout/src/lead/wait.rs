@@ -9,7 +9,7 @@ use crate::rules::{budget, order, start};
 use crate::state::GroupState;
 use crate::view::{Liveness, View};
 
-use super::advance::wave_is_done;
+use super::advance::{ill_of_wave, wave_is_done};
 use super::inbox::prepared_at;
 use super::notes::Note;
 use super::{Lead, Reported};
@@ -68,7 +68,7 @@ pub(super) fn rollout_waits_for(
         return open.join("; ");
     }
     if wave_is_done(rollout) {
-        return wave_waits_for(view, rollout);
+        return wave_waits_for(state, view, rollout);
     }
     let first = order::candidates(rollout, view, &lead.lasting).into_iter().next();
     let waiting = rollout.turns.iter().find(|turn| turn.state == TurnState::Waiting);
@@ -100,7 +100,7 @@ fn turns_under_way(
 }
 
 /// What lets the next wave go.
-fn wave_waits_for(view: &View, rollout: &Rollout) -> String {
+fn wave_waits_for(state: &GroupState, view: &View, rollout: &Rollout) -> String {
     let wave = rollout.wave + 1;
     if rollout.policy().approve == Approve::Manual {
         let group = view.group();
@@ -108,10 +108,7 @@ fn wave_waits_for(view: &View, rollout: &Rollout) -> String {
             "wave {wave} has ended: `baton rollout approve {group}` starts the next one"
         );
     }
-    let passed = rollout.turns.iter().filter(|turn| turn.state == TurnState::Passed);
-    let ill =
-        passed.filter_map(|turn| view.members.get(&turn.node)).find(|member| !member.is_healthy());
-    match ill {
+    match ill_of_wave(state, rollout, view) {
         Some(member) => {
             format!("wave {wave} has ended, but {} {}", member.name, member.complaint())
         }

@@ -8,7 +8,7 @@ use baton_wire::turn::DEPOT_MAX_BYTES;
 use baton_wire::{Terms, TurnId, TurnMessage, TurnOutcome};
 
 use super::file::{Stage, TurnFile};
-use super::{Doing, Member, MemberOutput};
+use super::{Doing, Kept, Member, MemberOutput};
 
 impl Member {
     /// A message of the group's leader. Which node sent it does not matter: a *go* is proof by
@@ -29,10 +29,14 @@ impl Member {
     }
 
     fn offered(&mut self, now: Now, id: TurnId, terms: Terms) {
-        let done = self.kept_turn.is_some_and(|kept| {
-            kept.rollout == id.rollout && (id.phase, id.attempt) <= (kept.phase, kept.attempt)
-        });
-        if done {
+        let had = |turn: TurnId| {
+            turn.rollout == id.rollout && (id.phase, id.attempt) <= (turn.phase, turn.attempt)
+        };
+        if let Some(Kept { turn, outcome, begun, reason }) =
+            self.kept.clone().filter(|kept| had(kept.turn))
+        {
+            let message = TurnMessage::Outcome { turn, outcome, begun, reason };
+            self.outputs.push_back(MemberOutput::Send(message));
             return;
         }
         if let Some(turn) = &self.file.turn {
@@ -83,15 +87,9 @@ impl Member {
     }
 
     fn outcome_kept(&mut self, now: Now, id: TurnId) {
-        let ended = self
-            .file
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.turn == id && matches!(turn.stage, Stage::Ended { .. }));
-        if !ended {
-            return;
-        }
-        self.kept_turn = Some(id);
+        let Some(turn) = self.file.turn.as_ref().filter(|turn| turn.turn == id) else { return };
+        let Stage::Ended { outcome, begun, reason } = turn.stage.clone() else { return };
+        self.kept = Some(Kept { turn: id, outcome, begun, reason });
         self.file.turn = None;
         self.forget_turn_memory();
         self.save();

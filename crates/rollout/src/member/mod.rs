@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use baton_types::manifest::HookKind;
 use baton_types::{ClaimId, Digest, Moment, NodeId, Now, Target, Text};
-use baton_wire::{TurnId, TurnMessage};
+use baton_wire::{TurnId, TurnMessage, TurnOutcome};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -170,8 +170,9 @@ pub struct Member {
     /// The newest record is not on disk; when to try again.
     unsaved: Option<Moment>,
     claim: Option<Claimed>,
-    /// The turn that was kept last: late repeats of its offer are ignored.
-    kept_turn: Option<TurnId>,
+    /// The outcome that was kept last: whoever offers that turn once more is told it. It is a late
+    /// repeat, or the record that knew of it was lost.
+    kept: Option<Kept>,
     /// A withdrawal that is acknowledged once it is on disk.
     withdrawn: Option<TurnId>,
     prepare: Option<Prepare>,
@@ -213,6 +214,15 @@ enum Doing {
     Service,
 }
 
+/// How the last turn ended.
+#[derive(Clone, Debug)]
+struct Kept {
+    turn: TurnId,
+    outcome: TurnOutcome,
+    begun: bool,
+    reason: Text,
+}
+
 /// A claim under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Claimed {
@@ -244,7 +254,7 @@ impl Member {
             tokens: 0,
             unsaved: None,
             claim: None,
-            kept_turn: None,
+            kept: None,
             withdrawn: None,
             prepare: None,
             stop_took: Duration::ZERO,

@@ -4,6 +4,7 @@ use baton_types::CommandAction;
 use baton_wire::TurnMessage;
 
 use super::World;
+use super::scenarios_commands::done;
 use crate::rollout::RolloutState::{Completed, Paused};
 use crate::rollout::TurnState::{Failed, Monitoring, Offered, Passed, Taken};
 use crate::rollout::{RolloutState, TurnState};
@@ -217,4 +218,33 @@ fn a_member_already_there_passes_without_a_stop() {
     world.command(CommandAction::Resume);
     assert_eq!(world.settle(), Completed);
     assert_eq!((world.host("n2").stops, world.on(2)), (0, 3));
+}
+
+/// The group was formed anew from a record that is older than a member's turn. It has had that
+/// turn, and says how it ended when it is offered it again.
+#[test]
+fn a_turn_of_which_the_record_was_lost_is_not_waited_for() {
+    for attempts in [1, 2] {
+        let mut world = World::new(3);
+        world.host("n2").behave(2, |behavior| behavior.verifies = attempts == 1);
+        world.promote(2);
+        world.run_until(|world| world.state.rollout.is_some());
+        let mut old = world.state.clone();
+        if attempts == 2 {
+            world.run_until(|world| world.turn("n2") == Failed);
+            world.host("n2").behave(2, |behavior| behavior.verifies = true);
+            done(&mut world, CommandAction::Retry);
+        }
+        world.run_until(|world| world.turn("n2") == Passed);
+        world.run(1_000);
+        done(&mut world, CommandAction::Pause);
+        world.run_until(|world| world.hosts.values().all(|host| !host.member.in_turn()));
+        let (starts, by) = (world.hosts[&node("n2")].starts, "n3".parse().expect("a name"));
+        old.reformed(&by, Default::default(), baton_types::CommandId::from_random(9), "anew");
+        world.state = old;
+        world.failover("n3");
+        done(&mut world, CommandAction::Resume);
+        assert_eq!(world.settle(), Completed, "{attempts}: {:#?}", world.state.last);
+        assert_eq!((world.on(2), world.hosts[&node("n2")].starts), (3, starts));
+    }
 }

@@ -95,6 +95,31 @@ fn a_finished_wave_that_stays_ill_pauses_the_rollout() {
     assert!(reason.contains("n2 is critical"), "{reason}");
 }
 
+/// A member that is gone for good, or that an operator leaves out, holds nobody up.
+#[test]
+fn a_finished_wave_does_not_wait_for_a_member_that_takes_no_part_any_more() {
+    for is_gone in [true, false] {
+        let mut world = World::new(5);
+        let policy = &mut world.view.settings.update;
+        policy.waves = vec!["1".parse().expect("a limit")];
+        policy.wave_soak = std::time::Duration::from_secs(30);
+        world.promote(2);
+        world.run_until(|world| world.turn("n2") == Passed);
+        world.kill("n2");
+        world.run(60_000);
+        assert_eq!((world.on(2), world.rollout_state()), (1, RolloutState::Running));
+        assert!(world.waits_for().contains("n2 is dead"), "{}", world.waits_for());
+        match is_gone {
+            true => {
+                world.hosts.remove(&node("n2"));
+                world.view.members.remove(&node("n2"));
+            }
+            false => drop(done(&mut world, CommandAction::Cordon { node: node("n2") })),
+        }
+        assert_eq!(world.settle(), Completed, "{is_gone} {}", world.rollout().reason);
+    }
+}
+
 #[test]
 fn never_two_zones_at_once() {
     let mut world = World::new(4);

@@ -1,5 +1,6 @@
 //! A majority of the voters lost for good, and lineages that replace one another.
 
+use baton_node::Request;
 use baton_rollout::{RolloutState, TurnState};
 use baton_sim::scenario::MINUTE;
 use baton_sim::{Behaviour, Setup, World};
@@ -212,5 +213,96 @@ fn sides_with_different_baselines_wait_for_somebody_to_adopt_one() {
         world.run_until("what it has, everywhere", MINUTE * 10, |world| world.run(kept) == 5);
         world.heal();
         world.run_until("the channel's release", MINUTE * 10, |world| world.run("2") == 5);
+    }
+}
+
+/// Three sides of two, each of which formed the group for itself, all on release 1.
+fn three_sides() -> World {
+    let mut setup = Setup::of(1, 6);
+    (setup.expect, setup.trace_lines) = (2, 200);
+    let mut world = World::apart(setup, &[0, 3]);
+    world.partition(&[1, 4]);
+    // The third side has nobody of the join addresses.
+    let at = vec![([10, 0, 0, 6], 7946).into()];
+    world.ask(2, Request::RingJoin { name: "n6".to_owned(), at });
+    world.pass(seconds(20));
+    world.promote("1", Behaviour::healthy());
+    world.run_until("release 1", MINUTE * 5, |world| world.run("1") == 6);
+    world.pass(seconds(30));
+    world
+}
+
+/// Everybody is in that lineage, all six vote, and nothing else is met.
+fn all_six_in(world: &mut World, lineage: &str) {
+    for host in world.all() {
+        let status = world.status(host);
+        assert_eq!(status.lineage, lineage, "n{}\n{}", host + 1, world.story());
+        assert!(status.met.is_empty() && status.voters.len() == 6, "{status:?}");
+    }
+}
+
+#[test]
+fn three_sides_that_formed_apart_become_one_group_by_themselves() {
+    let mut world = three_sides();
+    world.heal();
+    world.pass(seconds(240));
+    let lineage = world.status(0).lineage;
+    all_six_in(&mut world, &lineage);
+    assert_eq!((0..6).map(|host| world.starts("1", host)).sum::<usize>(), 6, "nobody is touched");
+}
+
+#[test]
+fn of_three_sides_that_meet_the_adopted_one_absorbs_both_others() {
+    for adopted in 0..3 {
+        let mut world = three_sides();
+        world.lose_depot(&[0, 3]);
+        // One side after the other: together they would be more than the budget of one group.
+        world.must(2, CommandAction::Pause);
+        world.promote("2", Behaviour::healthy());
+        world.run_until("release 2", MINUTE * 5, |world| world.run("2") == 2);
+        world.pass(seconds(60));
+        world.lose_depot(&[1, 4]);
+        world.promote("3", Behaviour::healthy());
+        world.must(2, CommandAction::Resume);
+        world.run_until("release 3", MINUTE * 5, |world| world.run("3") == 2);
+        world.pass(seconds(60));
+        let ids = [0, 1, 2].map(|host| world.status(host).lineage);
+        world.net.heal();
+        world.pass(seconds(120));
+        for (side, id) in ids.iter().enumerate() {
+            let status = world.status(side);
+            assert_eq!((&status.lineage, status.met.len()), (id, 2), "{}", world.story());
+        }
+        let lineage = baton_types::Text::new(&ids[adopted]);
+        let done = world.must(5, CommandAction::Adopt { lineage });
+        assert!(done.message.as_str().contains("stays"), "{}", done.message);
+        world.pass(seconds(180));
+        all_six_in(&mut world, &ids[adopted]);
+    }
+}
+
+#[test]
+fn two_operators_who_adopt_both_sides_leave_one_of_them() {
+    for wait in [0, 1, 20] {
+        let mut world = two_sides();
+        world.lose_depot(&[0, 3]);
+        world.promote("2", Behaviour::healthy());
+        world.run_until("release 2 on the larger side", MINUTE * 5, |world| world.run("2") == 3);
+        world.pass(seconds(60));
+        let ids = [world.status(0).lineage, world.status(4).lineage];
+        world.net.heal();
+        world.pass(seconds(60));
+        let adopt =
+            |side: usize| CommandAction::Adopt { lineage: baton_types::Text::new(&ids[side]) };
+        // The smaller one first: once it said so, the larger one may have given way already.
+        let first = world.type_at(0, adopt(0));
+        world.pass(std::time::Duration::from_millis(wait));
+        let second = world.type_at(4, adopt(1));
+        world.pass(seconds(180));
+        let answers = [first, second].map(|typed| world.answer_to(typed).result);
+        let lineage = world.status(0).lineage;
+        let stays = ids.iter().position(|id| *id == lineage).expect("one of them");
+        assert_eq!(answers[stays], CommandResult::Done, "{}", world.story());
+        all_in(&mut world, &lineage);
     }
 }
