@@ -218,7 +218,7 @@ impl Lead {
     fn retry(&mut self, now: Now, draft: &mut GroupState, view: &View) -> Reply {
         let group = view.group();
         if draft.rollout.is_some() {
-            return retry_members(draft, &group);
+            return retry_members(draft, view);
         }
         let Some(last) = last_ended(draft).cloned() else {
             return Err("no rollout of this group has ended: there is nothing to retry".to_owned());
@@ -266,7 +266,10 @@ fn left_by(draft: &GroupState, rollout: RolloutId) -> Option<Target> {
     known.flatten().find(|target| target.key() == rejected.digest).cloned()
 }
 
-fn retry_members(draft: &mut GroupState, group: &str) -> Reply {
+fn retry_members(draft: &mut GroupState, view: &View) -> Reply {
+    let group = view.group();
+    // One that is gone gets its turn when it is back, and none before.
+    let is_there = |node: &NodeId| view.members.get(node).is_some_and(|m| !m.liveness.is_gone());
     let pause = draft.pause.clone();
     let Some(rollout) = draft.rollout.as_deref_mut() else {
         return Err("no rollout is under way".to_owned());
@@ -277,7 +280,7 @@ fn retry_members(draft: &mut GroupState, group: &str) -> Reply {
     let phase = rollout.phase;
     let mut again = 0;
     for turn in rollout.turns.iter_mut().filter(|turn| turn.phase == phase) {
-        if matches!(turn.state, TurnState::Failed | TurnState::Skipped) {
+        if matches!(turn.state, TurnState::Failed | TurnState::Skipped) && is_there(&turn.node) {
             turn.state = TurnState::Waiting;
             turn.let_pass = false;
             turn.gone = false;
@@ -303,7 +306,7 @@ fn retry_members(draft: &mut GroupState, group: &str) -> Reply {
     if phase == 1 {
         draft.allow(&target);
     }
-    Ok(format!("{again} failed members get a new attempt, failures at 0{}", held(draft, group)))
+    Ok(format!("{again} failed members get a new attempt, failures at 0{}", held(draft, &group)))
 }
 
 fn pause(now: Now, draft: &mut GroupState, view: &View, by: &NodeName) -> Reply {

@@ -4,6 +4,7 @@ use baton_types::{Moment, Now, Text};
 use baton_wire::{Manner, TurnMessage, TurnStep};
 
 use super::file::Stage;
+use super::reboot::REBOOT_PATIENCE;
 use super::turn::SAVE_AGAIN;
 use super::{Doing, Member, MemberOutput};
 use crate::limits::{ENVIRONMENT_TRIES, PROGRESS_INTERVAL};
@@ -100,12 +101,17 @@ impl Member {
         }
         // Nothing is done, and nothing stopped, on the word of a record that is not there.
         let is_stopped = matches!(turn.stage, Stage::Rebooting { .. });
+        let turn_since = turn.since;
         if turn.stage == Stage::Begun {
             self.claim = None;
             self.set_stage(now, Stage::Installed);
         }
         self.faults = self.faults.saturating_add(1);
         self.environment = self.faults >= ENVIRONMENT_TRIES && !is_stopped;
+        if is_stopped && now.moment >= turn_since + REBOOT_PATIENCE {
+            let reason = "cannot write the turn's record to disk: the machine is not rebooted";
+            return self.fail_without_reboot(now, reason);
+        }
         self.note = Text::new("cannot write the turn's record to disk");
         self.say_progress(now);
     }

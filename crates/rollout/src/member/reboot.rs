@@ -72,7 +72,7 @@ impl Member {
     }
 
     /// What was stopped for the reboot serves again.
-    fn fail_without_reboot(&mut self, now: Now, reason: &str) {
+    pub(super) fn fail_without_reboot(&mut self, now: Now, reason: &str) {
         self.end(now, TurnOutcome::Failed, reason);
         if let Some(running) = self.file.running.clone() {
             self.outputs.push_back(MemberOutput::StartService(running));
@@ -87,5 +87,6 @@ impl Member {
 }
 
 /// From the request until the machine's shutdown has ended the daemon; a healthy one takes seconds,
-/// and a service that does not stop holds it for a minute and a half.
-const REBOOT_PATIENCE: Duration = Duration::from_secs(5 * 60);
+/// and a service that does not stop holds it for a minute and a half. A disk that refuses the record
+/// gets as long.
+pub(super) const REBOOT_PATIENCE: Duration = Duration::from_secs(5 * 60);

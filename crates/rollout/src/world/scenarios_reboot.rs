@@ -111,6 +111,26 @@ fn a_disk_that_refuses_after_the_stop_reboots_nothing() {
     assert_eq!(boots(&world), [1; 3]);
 }
 
+/// What was stopped must not stay down for as long as a full disk does.
+#[test]
+fn a_disk_that_goes_on_refusing_after_the_stop_lets_the_program_serve_again() {
+    let mut world = on_two(3);
+    world.view.settings.update.turn_timeout = std::time::Duration::from_secs(900);
+    world.view.settings.update.progress_timeout = std::time::Duration::from_secs(900);
+    done(&mut world, REBOOT);
+    world.run_until(|world| world.hosts[&node("n2")].stops == 2);
+    world.host("n2").disk_works = false;
+    world.run(4 * 60_000);
+    assert!(!world.host("n2").healthy, "the disk may mend");
+    world.run(2 * 60_000);
+    assert!(world.host("n2").healthy, "it serves");
+    world.host("n2").disk_works = true;
+    assert_eq!(world.settle(), Paused);
+    let reason = world.rollout().reason.to_string();
+    assert!(reason.contains("cannot write the turn's record to disk"), "{reason}");
+    assert_eq!((world.turn("n2"), boots(&world)), (Failed, vec![0; 3]));
+}
+
 #[test]
 fn it_is_refused_superseded_and_cancelled_as_a_restart_is() {
     let mut world = on_two(4);
