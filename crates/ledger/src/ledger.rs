@@ -35,6 +35,9 @@ pub struct Ledger {
     /// How far peers of this lineage are; copied into the file whenever it is written.
     pub(crate) heard: BTreeMap<NodeId, Heard>,
     pub(crate) seen: BTreeMap<NodeId, Seen>,
+    /// The leaders that reachable members name, the newest term first, with their lineages. There
+    /// may be a thousand members, and a spare one looks for the leader at every event.
+    pub(crate) leaders_named: Vec<(Option<LineageId>, NodeId)>,
     /// Since when the same members are alive.
     pub(crate) seen_since: Moment,
     /// A formed lineage of this group that somebody named.
@@ -79,6 +82,7 @@ impl Ledger {
             file,
             writing: Writing::new(on_disk),
             seen: BTreeMap::new(),
+            leaders_named: Vec::new(),
             seen_since: now,
             committed: None,
             told: None,
@@ -162,6 +166,7 @@ impl Ledger {
             self.seen_since = now;
         }
         self.seen = next;
+        self.leaders_named = self.name_leaders();
         self.watch_voters(now);
         self.let_back_in();
         if let Some(lineage) = self.seen_lineage() {

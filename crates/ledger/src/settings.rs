@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_types::{LineageId, NodeId};
+use baton_types::{LineageId, NodeId, Term};
 use baton_wire::ledger::{Heard, StateBytes};
 
 use crate::file::LedgerFile;
@@ -56,6 +56,8 @@ pub struct Seen {
     pub absorbs: Vec<LineageId>,
     /// The leader that its facts name.
     pub leader: Option<NodeId>,
+    /// The term of the record that its facts tell of.
+    pub term: Term,
     /// What it says it last heard of this node's own ledger, if it says so.
     pub heard_of_me: Option<Heard>,
 }

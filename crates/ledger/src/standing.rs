@@ -3,11 +3,13 @@
 //! Invariant: role, leader and quorum are derived from the state at every call, never kept beside
 //! it.
 
-use baton_types::NodeId;
+use std::cmp::Reverse;
+
+use baton_types::{LineageId, NodeId};
 use baton_wire::ledger::Voter;
 
 use crate::ledger::Ledger;
-use crate::settings::Seen;
+use crate::settings::{Liveness, Seen};
 use crate::view::{Role, View};
 
 impl Ledger {
@@ -48,11 +50,23 @@ impl Ledger {
             (None, Some(follow)) => Some(follow.leader),
             (None, None) if !self.is_voter() && self.pending_reform().is_none() => {
                 let own = self.file.lineage().or(self.known);
-                let of_own = |seen: &&Seen| own.is_none() || seen.lineage == own;
-                self.seen.values().filter(of_own).find_map(|seen| seen.leader)
+                let mut named = self.leaders_named.iter();
+                named.find(|(of, _)| own.is_none() || *of == own).map(|(_, leader)| *leader)
             }
             (None, None) => None,
         }
+    }
+
+    /// What a dead member said last, or of a dead one, would name a leader that leads no longer.
+    pub(crate) fn name_leaders(&self) -> Vec<(Option<LineageId>, NodeId)> {
+        let is_there = |seen: &Seen| matches!(seen.liveness, Liveness::Alive | Liveness::Suspect);
+        let leads = |leader: &NodeId| self.seen.get(leader).is_some_and(is_there);
+        let there = self.seen.values().filter(|seen| is_there(seen));
+        let mut named: Vec<_> = there
+            .filter_map(|seen| Some((seen.term, seen.lineage, seen.leader.filter(leads)?)))
+            .collect();
+        named.sort_by_key(|(term, ..)| Reverse(*term));
+        named.into_iter().map(|(_, lineage, leader)| (lineage, leader)).collect()
     }
 
     fn role(&self) -> Role {

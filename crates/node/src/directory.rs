@@ -20,7 +20,8 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about, and
-    /// whether it is more than another word of a known member about its service.
+    /// whether a ledger looks at it: at who is a member, and at history,
+    /// term and leader.
     pub(crate) fn take(
         &mut self,
         node: NodeId,
@@ -30,10 +31,16 @@ impl Directory {
         let (kind, group) = key.as_str().split_once('/')?;
         let group: GroupName = group.parse().ok()?;
         let is_more = match kind {
-            SERVICE => put(&mut self.services, &group, node, value),
+            SERVICE => {
+                let old = put(&mut self.services, &group, node, value);
+                old.is_some() != self.member(&group, node).is_some()
+            }
             LEDGER => {
-                put(&mut self.ledgers, &group, node, value);
-                true
+                let old = put(&mut self.ledgers, &group, node, value);
+                match (old, self.ledger(&group, node)) {
+                    (Some(old), Some(new)) => !old.is_led_like(new),
+                    (old, new) => old.is_some() != new.is_some(),
+                }
             }
             _ => return None,
         };
@@ -74,22 +81,22 @@ impl Directory {
     }
 }
 
-/// Answers whether there is a fact now where there was none, or the other way round.
+/// Puts a fact in place of what was there, which it gives back.
 fn put<T: serde::de::DeserializeOwned>(
     table: &mut BTreeMap<GroupName, BTreeMap<NodeId, T>>,
     group: &GroupName,
     node: NodeId,
     value: Option<&[u8]>,
-) -> bool {
+) -> Option<T> {
     match value.and_then(|bytes| codec::decode(bytes).ok()) {
-        Some(fact) => table.entry(group.clone()).or_default().insert(node, fact).is_none(),
+        Some(fact) => table.entry(group.clone()).or_default().insert(node, fact),
         None => {
-            let Some(of) = table.get_mut(group) else { return false };
-            let was_there = of.remove(&node).is_some();
+            let of = table.get_mut(group)?;
+            let old = of.remove(&node);
             if of.is_empty() {
                 table.remove(group);
             }
-            was_there
+            old
         }
     }
 }

@@ -25,7 +25,7 @@ use baton_rollout::{
 use baton_supervise::{Launch, Service, ServiceState, ServiceTiming};
 use baton_types::limits::VOTER_LIMIT;
 use baton_types::manifest::HookKind;
-use baton_types::member::Desired;
+use baton_types::member::{Desired, LedgerFact};
 use baton_types::service::ServiceSettings;
 use baton_types::{
     Command, CommandAnswer, CommandId, GroupName, LineageId, Moment, NodeId, Now, RolloutId,
@@ -122,7 +122,10 @@ pub(crate) struct Group {
     next_hook: u64,
     phase: Text,
     fact: Option<Vec<u8>>,
-    ledger_fact: Option<Vec<u8>>,
+    /// What was last published of the ledger, whether there is more to say, and when it may be.
+    ledger_fact: Option<LedgerFact>,
+    ledger_fact_due: bool,
+    ledger_fact_next: Moment,
     census: String,
     kept: Vec<baton_types::Digest>,
     /// The last line about a rollout that a member without a vote has heard of.
@@ -227,6 +230,8 @@ impl Group {
             phase: Text::default(),
             fact: None,
             ledger_fact: None,
+            ledger_fact_due: false,
+            ledger_fact_next: now.moment,
             census: String::new(),
             kept: Vec::new(),
             told: String::new(),
@@ -280,8 +285,15 @@ impl Group {
     /// When [`Group::tick`] has something to do.
     pub(crate) fn next_tick(&self) -> Moment {
         let census = self.census_due.then_some(self.census_next);
-        let optional =
-            [self.member_due(), self.service.next_tick(), self.wake_due(), self.restore_at, census];
+        let ledger_fact = self.ledger_fact_due.then_some(self.ledger_fact_next);
+        let optional = [
+            self.member_due(),
+            self.service.next_tick(),
+            self.wake_due(),
+            self.restore_at,
+            census,
+            ledger_fact,
+        ];
         let ledger = if self.unloading { Moment(u64::MAX) } else { self.ledger.next_tick() };
         optional.into_iter().flatten().fold(ledger, Moment::min)
     }
@@ -315,6 +327,9 @@ impl Group {
     pub(crate) fn follow_members(&mut self, now: Now, shared: &mut Shared) {
         if std::mem::take(&mut self.facts_due) {
             self.tell_from_facts(shared);
+        }
+        if self.ledger_fact_due && self.ledger_fact_next <= now.moment {
+            self.publish_ledger(now, shared);
         }
         if self.census_due && self.census_next <= now.moment {
             self.census_due = false;

@@ -45,6 +45,10 @@ pub(crate) const JOINS_MAX: usize = 16;
 /// would kill its daemon again and again.
 pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(15);
 
+/// From one word of a leader about the next record and what it waits for to the next one: each goes to
+/// every member of the ring. That another leads, or that a rollout stands otherwise, does not wait.
+pub(crate) const LEDGER_FACT_PACE: Duration = Duration::from_secs(1);
+
 /// How long a census file stands at least before it is written again: at once in groups of a few;
 /// in a large one some member changes all the time, each writing names all of them, and a fact takes
 /// about as long to reach everybody.

@@ -1,7 +1,9 @@
 //! Letting in: lost, damaged and rolled-back files, spare members, removed voters.
 
+use baton_types::{LineageId, Moment, Term};
+
 use super::world::{Disk, World, ms, node};
-use crate::{NotNow, Role};
+use crate::{Ledger, Liveness, NotNow, Opened, Role, Seen};
 
 /// Whether all that are up are voters with the files they have, and have committed the same.
 fn all_vote(world: &World, count: usize) -> bool {
@@ -241,4 +243,30 @@ fn the_last_voter_stays() {
     let mut world = World::formed(12, 1);
     let now = world.now;
     assert_eq!(world.ledger(0).remove_voter(now, node(0)), Err(NotNow::LastVoter));
+}
+
+#[test]
+fn a_spare_member_believes_the_newest_word_of_the_living_about_a_living_leader() {
+    let check = |words: &[(usize, Liveness, u64, usize)], expected: Option<usize>| {
+        let now = Moment::from_millis(1_000);
+        let mut ledger = Ledger::open(World::new(1, 8, 7).settings, Opened::Missing, 1, now);
+        let say = |(host, liveness, term, leader): &(usize, Liveness, u64, usize)| Seen {
+            node: node(*host),
+            liveness: *liveness,
+            lineage: Some(LineageId { members: 7, random: [1; 16] }),
+            replaces: Vec::new(),
+            absorbs: Vec::new(),
+            leader: Some(node(*leader)),
+            term: Term(*term),
+            heard_of_me: None,
+        };
+        ledger.see(now, &words.iter().map(say).collect::<Vec<_>>());
+        assert_eq!(ledger.view().leader, expected.map(node), "{words:?}");
+    };
+    let (alive, dead) = (Liveness::Alive, Liveness::Dead);
+    check(&[(1, alive, 4, 1), (2, alive, 4, 1)], Some(1));
+    check(&[(1, dead, 4, 1), (2, alive, 5, 3), (3, alive, 5, 3)], Some(3));
+    check(&[(1, dead, 4, 2), (2, alive, 5, 3), (3, alive, 5, 3)], Some(3));
+    check(&[(1, alive, 4, 2), (2, alive, 5, 3), (3, alive, 5, 3)], Some(3));
+    check(&[(1, dead, 4, 1), (2, alive, 4, 1)], None);
 }

@@ -216,6 +216,7 @@ fn the_first_record_waits_for_its_write() {
         replaces: Vec::new(),
         absorbs: Vec::new(),
         leader: None,
+        term: Term(0),
         heard_of_me: None,
     };
     ledger.see(NOW, &[seen(0), seen(1), seen(2)]);

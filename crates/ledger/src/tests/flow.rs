@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_types::{Moment, NodeId};
+use baton_types::{Moment, NodeId, Term};
 use baton_wire::ledger::{LedgerBody, LedgerMessage};
 use rand::RngExt;
 
@@ -97,6 +97,7 @@ impl World {
                     .map(|record| record.absorbs.clone())
                     .unwrap_or_default(),
                 leader: view.as_ref().filter(|v| v.committed.is_some()).and_then(|v| v.leader),
+                term: view.as_ref().and_then(|v| v.committed).map_or(Term(0), |record| record.term),
                 heard_of_me: None,
             }
         };

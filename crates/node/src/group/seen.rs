@@ -2,6 +2,7 @@
 
 use baton_ledger::{Liveness, Seen};
 use baton_ring::MemberState;
+use baton_types::Term;
 
 use super::Group;
 use crate::shared::Shared;
@@ -27,6 +28,7 @@ impl Group {
                 replaces: told.map(|fact| fact.replaces.clone()).unwrap_or_default(),
                 absorbs: told.map(|fact| fact.absorbs.clone()).unwrap_or_default(),
                 leader: told.and_then(|fact| fact.leader),
+                term: told.map(|fact| fact.term).unwrap_or_default(),
                 heard_of_me: None,
             });
         }
@@ -43,6 +45,7 @@ impl Group {
                     replaces: Vec::new(),
                     absorbs: Vec::new(),
                     leader: None,
+                    term: Term::default(),
                     heard_of_me: None,
                 });
             }
