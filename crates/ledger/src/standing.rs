@@ -99,7 +99,7 @@ impl Ledger {
             (Role::Leader, _) => "the new leader has not yet committed its first record".to_owned(),
             (Role::Forming, _) => format!(
                 "the group is forming: {} of the {} members it starts with are seen",
-                self.alive_members().len(),
+                self.alive.len(),
                 self.settings.expect
             ),
             (_, Some(_)) => String::new(),

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use baton_types::facts::FactKey;
-use baton_types::member::{LedgerFact, ServiceFact};
-use baton_types::{GroupName, NodeId};
+use baton_types::member::{Health, LedgerFact, ServiceFact};
+use baton_types::{GroupName, NodeId, Target};
 use baton_wire::codec;
 use serde::Serialize;
 
@@ -18,33 +18,48 @@ pub(crate) struct Directory {
     ledgers: BTreeMap<GroupName, BTreeMap<NodeId, LedgerFact>>,
 }
 
+/// What has changed with a fact. In a large group there are some all the time, and most of them
+/// change little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum News {
+    /// A word that a leader may decide by: how far a turn is, what is waited for.
+    Word,
+    /// What the census shows of a member.
+    Service,
+    /// Who is a member, or how its ledger stands: the group's ledger looks at that.
+    Member,
+}
+
 impl Directory {
-    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about, and
-    /// whether a ledger looks at it: at who is a member, and at history,
-    /// term and leader.
+    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about, and who
+    /// looks at what has changed.
     pub(crate) fn take(
         &mut self,
         node: NodeId,
         key: &FactKey,
         value: Option<&[u8]>,
-    ) -> Option<(GroupName, bool)> {
+    ) -> Option<(GroupName, News)> {
         let (kind, group) = key.as_str().split_once('/')?;
         let group: GroupName = group.parse().ok()?;
-        let is_more = match kind {
+        let news = match kind {
             SERVICE => {
                 let old = put(&mut self.services, &group, node, value);
-                old.is_some() != self.member(&group, node).is_some()
+                match (old, self.member(&group, node)) {
+                    (Some(old), Some(new)) if shown(&old) == shown(new) => News::Word,
+                    (Some(_), Some(_)) => News::Service,
+                    _ => News::Member,
+                }
             }
             LEDGER => {
                 let old = put(&mut self.ledgers, &group, node, value);
                 match (old, self.ledger(&group, node)) {
-                    (Some(old), Some(new)) => !old.is_led_like(new),
-                    (old, new) => old.is_some() != new.is_some(),
+                    (Some(old), Some(new)) if old.is_led_like(new) => News::Word,
+                    _ => News::Member,
                 }
             }
             _ => return None,
         };
-        Some((group, is_more))
+        Some((group, news))
     }
 
     /// The service facts of a group's members, living or not.
@@ -79,6 +94,11 @@ impl Directory {
     pub(crate) fn groups_of(&self, node: NodeId) -> impl Iterator<Item = &GroupName> {
         self.services.iter().filter(move |(_, of)| of.contains_key(&node)).map(|(group, _)| group)
     }
+}
+
+/// What the census shows of a member, beside what the ring says of it.
+fn shown(fact: &ServiceFact) -> (Option<&Target>, Health) {
+    (fact.running.as_ref(), fact.health)
 }
 
 /// Puts a fact in place of what was there, which it gives back.

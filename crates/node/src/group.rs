@@ -36,6 +36,7 @@ use baton_wire::{LedgerMessage, Message, TurnId};
 use rand::RngExt as _;
 
 use crate::boot::{Adopted, Boot};
+use crate::directory::News;
 use crate::effect::{Level, Line};
 use crate::files::{self, ServiceFile, Waiting};
 use crate::shared::Shared;
@@ -311,16 +312,15 @@ impl Group {
 
     /// The members, their ledgers or the ring's opinion of them changed.
     pub(crate) fn members_changed(&mut self) {
-        self.unseen = true;
-        self.member_said();
+        self.take_news(News::Member);
     }
 
-    /// A member has news of its service: the ledger does not look at that, and in a large group
-    /// there is such news all the time.
-    pub(crate) fn member_said(&mut self) {
+    /// The facts of a member say something new.
+    pub(crate) fn take_news(&mut self, news: News) {
         self.stale = true;
-        self.census_due = true;
         self.facts_due = true;
+        self.census_due |= news >= News::Service;
+        self.unseen |= news >= News::Member;
     }
 
     /// Follows up what changed of the members, after everything else has settled.

@@ -33,11 +33,8 @@ impl Node {
                 RingOutput::FactChanged { node, key } => {
                     let value = self.shared.ring.fact(node, &key);
                     let told = self.shared.directory.take(node, &key, value);
-                    if let Some((group, is_more)) = told {
-                        self.with(&group, |group, _| match is_more {
-                            true => group.members_changed(),
-                            false => group.member_said(),
-                        });
+                    if let Some((group, news)) = told {
+                        self.with(&group, |group, _| group.take_news(news));
                         self.shared.asks.retry_now(now.moment, &group);
                     }
                 }
