@@ -4,14 +4,11 @@
 //! a voter whose file is gone is removed before the node comes back under its new one; no such
 //! record is begun unless those that answer are a majority of the voters that it lists.
 
-use std::collections::BTreeSet;
-
 use baton_types::{FileId, LineageId, Moment, NodeId};
 use baton_wire::ledger::{LedgerBody, Mark, Voter};
 
 use crate::lead::majority;
 use crate::ledger::Ledger;
-use crate::settings::Liveness;
 use crate::view::LedgerOutput;
 
 /// When this node asks to be let in.
@@ -65,8 +62,8 @@ impl Ledger {
         match leader.filter(|leader| *leader != self.settings.me) {
             Some(leader) => self.send(leader, LedgerBody::Introduce),
             None => {
-                let members: Vec<NodeId> = self.alive_members().into_iter().collect();
-                for node in members.into_iter().take(ASKED_MAX) {
+                let members: Vec<NodeId> = self.alive.iter().copied().take(ASKED_MAX).collect();
+                for node in members {
                     self.send(node, LedgerBody::Introduce);
                 }
             }
@@ -168,16 +165,6 @@ impl Ledger {
                 lead.vacancies += 1;
             }
         }
-    }
-
-    /// Members that are alive in the ring, this node included.
-    pub(crate) fn alive_members(&self) -> BTreeSet<NodeId> {
-        self.seen
-            .values()
-            .filter(|seen| seen.liveness == Liveness::Alive)
-            .map(|seen| seen.node)
-            .chain([self.settings.me])
-            .collect()
     }
 
     fn begin(&mut self, now: Moment, what: &str, node: NodeId, add: Option<Voter>) {

@@ -186,7 +186,7 @@ impl Ledger {
     }
 
     fn is_first_of_enough(&self) -> bool {
-        let members = self.alive_members();
+        let members = &self.alive;
         let expect = usize::try_from(self.settings.expect).unwrap_or(usize::MAX);
         members.len() >= expect && (expect <= 1 || members.first() == Some(&self.settings.me))
     }
@@ -194,7 +194,7 @@ impl Ledger {
     fn make_proposal(&mut self) {
         let members = match self.settings.expect {
             ..=1 => BTreeSet::from([self.settings.me]),
-            _ => self.alive_members(),
+            _ => self.alive.clone(),
         };
         let random = self.rng.random::<u128>().to_be_bytes();
         let count = u32::try_from(members.len()).unwrap_or(u32::MAX);

@@ -35,6 +35,11 @@ pub struct Ledger {
     /// How far peers of this lineage are; copied into the file whenever it is written.
     pub(crate) heard: BTreeMap<NodeId, Heard>,
     pub(crate) seen: BTreeMap<NodeId, Seen>,
+    /// The leaders that reachable members name, the newest term first, with their lineages. There
+    /// may be a thousand members, and a spare one looks for the leader at every event.
+    pub(crate) leaders_named: Vec<(Option<LineageId>, NodeId)>,
+    /// Members that are alive in the ring, this node included.
+    pub(crate) alive: BTreeSet<NodeId>,
     /// Since when the same members are alive.
     pub(crate) seen_since: Moment,
     /// A formed lineage of this group that somebody named.
@@ -71,6 +76,7 @@ impl Ledger {
             }
         };
         let mut ledger = Self {
+            alive: BTreeSet::from([settings.me]),
             settings,
             rng,
             durable: file.clone(),
@@ -79,6 +85,7 @@ impl Ledger {
             file,
             writing: Writing::new(on_disk),
             seen: BTreeMap::new(),
+            leaders_named: Vec::new(),
             seen_since: now,
             committed: None,
             told: None,
@@ -153,15 +160,14 @@ impl Ledger {
 
     /// Takes the ring's view of the group's members, whole, whenever it changed.
     pub fn see(&mut self, now: Moment, seen: &[Seen]) {
-        let alive = |seen: &BTreeMap<NodeId, Seen>| -> BTreeSet<NodeId> {
-            seen.values().filter(|s| s.liveness == Liveness::Alive).map(|s| s.node).collect()
-        };
-        let next: BTreeMap<NodeId, Seen> =
-            seen.iter().map(|seen| (seen.node, seen.clone())).collect();
-        if alive(&next) != alive(&self.seen) {
+        let alive = seen.iter().filter(|seen| seen.liveness == Liveness::Alive);
+        let alive = alive.map(|seen| seen.node).chain([self.settings.me]).collect();
+        if self.alive != alive {
+            self.alive = alive;
             self.seen_since = now;
         }
-        self.seen = next;
+        self.seen = seen.iter().map(|seen| (seen.node, seen.clone())).collect();
+        self.leaders_named = self.name_leaders();
         self.watch_voters(now);
         self.let_back_in();
         if let Some(lineage) = self.seen_lineage() {

@@ -3,11 +3,12 @@
 //! Invariant: role, leader and quorum are derived from the state at every call, never kept beside
 //! it.
 
-use baton_types::{NodeId, Term};
+use std::cmp::Reverse;
+
+use baton_types::{LineageId, NodeId, Term};
 use baton_wire::ledger::Voter;
 
 use crate::ledger::Ledger;
-use crate::settings::Seen;
 use crate::view::{Role, View};
 
 impl Ledger {
@@ -60,18 +61,23 @@ impl Ledger {
         })
     }
 
-    /// The leader of the newest term of which a living member of the own lineage tells. What a dead
-    /// one said last, and a leader that is gone or leads no longer, counts no more.
+    /// The leader of the newest term of which a living member of the own lineage tells.
     fn leader_told(&self) -> Option<NodeId> {
         let own = self.file.lineage().or(self.known);
-        let of_own = |seen: &&Seen| own.is_none() || seen.lineage == own;
+        let mut named = self.leaders_named.iter();
+        named.find(|(of, _)| own.is_none() || *of == own).map(|(_, leader)| *leader)
+    }
+
+    /// Who leads, by what the living say, the newest term first. What a dead one said last, and a
+    /// leader that is gone or leads no longer, counts no more.
+    pub(crate) fn name_leaders(&self) -> Vec<(Option<LineageId>, NodeId)> {
         let living = self.seen.values().filter(|seen| !self.is_gone(seen.node));
-        living
-            .filter(of_own)
-            .filter_map(|seen| Some((seen.term, seen.leader?)))
-            .filter(|(term, leader)| !self.is_gone(*leader) && !self.denies(*leader, *term))
-            .max()
-            .map(|(_, leader)| leader)
+        let mut named: Vec<_> = living
+            .filter_map(|seen| Some((seen.term, seen.leader?, seen.lineage)))
+            .filter(|(term, leader, _)| !self.is_gone(*leader) && !self.denies(*leader, *term))
+            .collect();
+        named.sort_by_key(|(term, leader, _)| Reverse((*term, *leader)));
+        named.into_iter().map(|(_, leader, lineage)| (lineage, leader)).collect()
     }
 
     fn role(&self) -> Role {
@@ -104,7 +110,7 @@ impl Ledger {
             (Role::Leader, _) => "the new leader has not yet committed its first record".to_owned(),
             (Role::Forming, _) => format!(
                 "the group is forming: {} of the {} members it starts with are seen",
-                self.alive_members().len(),
+                self.alive.len(),
                 self.settings.expect
             ),
             (_, Some(_)) => String::new(),

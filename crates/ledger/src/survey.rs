@@ -106,7 +106,7 @@ impl Ledger {
         // Those that may hold a record first.
         let voters: Vec<NodeId> = self.other_voters().iter().map(|voter| voter.node).collect();
         let (first, rest): (Vec<NodeId>, Vec<NodeId>) =
-            self.alive_members().into_iter().partition(|node| voters.contains(node));
+            self.alive.iter().copied().partition(|node| voters.contains(node));
         for node in first.into_iter().chain(rest).take(ASKED_MAX) {
             if !answered.contains(&node) {
                 self.send(node, LedgerBody::Survey { probe });
@@ -245,7 +245,7 @@ impl Ledger {
         }
         replaces.push(newest.lineage);
         replaces.drain(..replaces.len().saturating_sub(REPLACED_MAX));
-        let is_alive = |node: &NodeId| self.alive_members().contains(node);
+        let is_alive = |node: &NodeId| self.alive.contains(node);
         let there: Vec<NodeId> = answers.keys().copied().filter(is_alive).collect();
         let was_voter = |node: &NodeId| newest.voters.iter().any(|voter| voter.node == *node);
         let mut ranked = there.clone();

@@ -6,23 +6,10 @@
 use std::collections::BTreeMap;
 
 use baton_types::facts::FactKey;
-use baton_types::member::{LedgerFact, ServiceFact};
-use baton_types::{GroupName, NodeId};
+use baton_types::member::{Health, LedgerFact, ServiceFact};
+use baton_types::{GroupName, NodeId, Target};
 use baton_wire::codec;
 use serde::Serialize;
-
-/// What a fact tells that was not known before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    /// A member of the group.
-    Member,
-    /// One that is none any more.
-    Gone,
-    /// Another word of a member about its service.
-    Said,
-    /// Something about its ledger.
-    Ledger,
-}
 
 /// Facts by group, then by node.
 #[derive(Debug, Default)]
@@ -31,9 +18,23 @@ pub(crate) struct Directory {
     ledgers: BTreeMap<GroupName, BTreeMap<NodeId, LedgerFact>>,
 }
 
+/// What has changed with a fact. In a large group there are some all the time, and most of them
+/// change little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum News {
+    /// A word that a leader may decide by: how far a turn is, what is waited for.
+    Word,
+    /// What the census shows of a member.
+    Service,
+    /// Who is a member, or how its ledger stands: the group's ledger looks at that.
+    Member,
+    /// A member that is none any more.
+    Gone,
+}
+
 impl Directory {
-    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about and
-    /// what it tells.
+    /// Takes a fact's value as it is now; `None`: it is gone. Returns the group it is about, and who
+    /// looks at what has changed.
     pub(crate) fn take(
         &mut self,
         node: NodeId,
@@ -43,14 +44,21 @@ impl Directory {
         let (kind, group) = key.as_str().split_once('/')?;
         let group: GroupName = group.parse().ok()?;
         let news = match kind {
-            SERVICE => match (put(&mut self.services, &group, node, value), value) {
-                (false, _) => News::Said,
-                (true, Some(_)) => News::Member,
-                (true, None) => News::Gone,
-            },
+            SERVICE => {
+                let old = put(&mut self.services, &group, node, value);
+                match (old, self.member(&group, node)) {
+                    (Some(old), Some(new)) if shown(&old) == shown(new) => News::Word,
+                    (Some(_), Some(_)) => News::Service,
+                    (None, Some(_)) => News::Member,
+                    (_, None) => News::Gone,
+                }
+            }
             LEDGER => {
-                put(&mut self.ledgers, &group, node, value);
-                News::Ledger
+                let old = put(&mut self.ledgers, &group, node, value);
+                match (old, self.ledger(&group, node)) {
+                    (Some(old), Some(new)) if old.is_led_like(new) => News::Word,
+                    _ => News::Member,
+                }
             }
             _ => return None,
         };
@@ -91,22 +99,27 @@ impl Directory {
     }
 }
 
-/// Answers whether there is a fact now where there was none, or the other way round.
+/// What the census shows of a member, beside what the ring says of it.
+fn shown(fact: &ServiceFact) -> (Option<&Target>, Health) {
+    (fact.running.as_ref(), fact.health)
+}
+
+/// Puts a fact in place of what was there, which it gives back.
 fn put<T: serde::de::DeserializeOwned>(
     table: &mut BTreeMap<GroupName, BTreeMap<NodeId, T>>,
     group: &GroupName,
     node: NodeId,
     value: Option<&[u8]>,
-) -> bool {
+) -> Option<T> {
     match value.and_then(|bytes| codec::decode(bytes).ok()) {
-        Some(fact) => table.entry(group.clone()).or_default().insert(node, fact).is_none(),
+        Some(fact) => table.entry(group.clone()).or_default().insert(node, fact),
         None => {
-            let Some(of) = table.get_mut(group) else { return false };
-            let was_there = of.remove(&node).is_some();
+            let of = table.get_mut(group)?;
+            let old = of.remove(&node);
             if of.is_empty() {
                 table.remove(group);
             }
-            was_there
+            old
         }
     }
 }

@@ -26,7 +26,7 @@ use baton_rollout::{
 use baton_supervise::{Launch, Service, ServiceState, ServiceTiming};
 use baton_types::limits::VOTER_LIMIT;
 use baton_types::manifest::HookKind;
-use baton_types::member::Desired;
+use baton_types::member::{Desired, LedgerFact};
 use baton_types::service::ServiceSettings;
 use baton_types::{
     Command, CommandAnswer, CommandId, GroupName, LineageId, Moment, NodeId, Now, RolloutId,
@@ -37,6 +37,7 @@ use baton_wire::{LedgerMessage, Message, TurnId};
 use rand::RngExt as _;
 
 use crate::boot::{Adopted, Boot};
+use crate::directory::News;
 use crate::effect::{Level, Line};
 use crate::event::DepotFault;
 use crate::files::{self, ServiceFile, Waiting};
@@ -129,7 +130,10 @@ pub(crate) struct Group {
     next_hook: u64,
     phase: Text,
     fact: Option<Vec<u8>>,
-    ledger_fact: Option<Vec<u8>>,
+    /// What was last published of the ledger, whether there is more to say, and when it may be.
+    ledger_fact: Option<LedgerFact>,
+    ledger_fact_due: bool,
+    ledger_fact_next: Moment,
     census: String,
     kept: Vec<baton_types::Digest>,
     /// The last line about a rollout that a member without a vote has heard of.
@@ -238,6 +242,8 @@ impl Group {
             phase: Text::default(),
             fact: None,
             ledger_fact: None,
+            ledger_fact_due: false,
+            ledger_fact_next: now.moment,
             census: String::new(),
             kept: Vec::new(),
             told: String::new(),
@@ -291,8 +297,15 @@ impl Group {
     /// When [`Group::tick`] has something to do.
     pub(crate) fn next_tick(&self) -> Moment {
         let census = self.census_due.then_some(self.census_next);
-        let optional =
-            [self.member_due(), self.service.next_tick(), self.wake_due(), self.restore_at, census];
+        let ledger_fact = self.ledger_fact_due.then_some(self.ledger_fact_next);
+        let optional = [
+            self.member_due(),
+            self.service.next_tick(),
+            self.wake_due(),
+            self.restore_at,
+            census,
+            ledger_fact,
+        ];
         let ledger = if self.unloading { Moment(u64::MAX) } else { self.ledger.next_tick() };
         optional.into_iter().flatten().fold(ledger, Moment::min)
     }
@@ -310,22 +323,24 @@ impl Group {
 
     /// The members, their ledgers or the ring's opinion of them changed.
     pub(crate) fn members_changed(&mut self) {
-        self.unseen = true;
-        self.member_said();
+        self.take_news(News::Member);
     }
 
-    /// A member has news of its service: the ledger does not look at that, and in a large group
-    /// there is such news all the time.
-    pub(crate) fn member_said(&mut self) {
+    /// The facts of a member say something new.
+    pub(crate) fn take_news(&mut self, news: News) {
         self.stale = true;
-        self.census_due = true;
         self.facts_due = true;
+        self.census_due |= news >= News::Service;
+        self.unseen |= news >= News::Member;
     }
 
     /// Follows up what changed of the members, after everything else has settled.
     pub(crate) fn follow_members(&mut self, now: Now, shared: &mut Shared) {
         if std::mem::take(&mut self.facts_due) {
             self.tell_from_facts(shared);
+        }
+        if self.ledger_fact_due && self.ledger_fact_next <= now.moment {
+            self.publish_ledger(now, shared);
         }
         if self.census_due && self.census_next <= now.moment {
             let members = self.update_census(shared);

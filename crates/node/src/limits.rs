@@ -50,6 +50,10 @@ pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(15);
 /// the first exchange of states, and a lost exchange is repeated.
 pub(crate) const UNHEARD_PATIENCE: Duration = Duration::from_secs(30);
 
+/// From one word of a leader about the next record and what it waits for to the next one: each goes to
+/// every member of the ring. That another leads, or that a rollout stands otherwise, does not wait.
+pub(crate) const LEDGER_FACT_PACE: Duration = Duration::from_secs(1);
+
 /// How long a census file stands at least before it is written again: at once in groups of a few;
 /// in a large one some member changes all the time, each writing names all of them, and a fact takes
 /// about as long to reach everybody.

@@ -6,11 +6,13 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a bench: it prints, and its last column is real time"
 )]
 
 use std::time::{Duration, Instant};
 
+use baton_rollout::{Turn, TurnState};
 use baton_sim::traffic::Flow;
 use baton_sim::{Behaviour, Setup, World};
 use baton_types::policy::Limit;
@@ -22,7 +24,7 @@ fn main() {
         "one rollout, 1 % of the members at a time (at least one), monitor 1 s, lan profile, no loss"
     );
     println!(
-        "{:>7} {:>6} {:>12} {:>10} | for each turn: {:>9} {:>10} {:>8} {:>9} {:>8} | {:>12} {:>9}",
+        "{:>7} {:>6} {:>12} {:>10} | for each turn: {:>9} {:>10} {:>8} {:>9} {:>8} {:>14} | {:>12} {:>9}",
         "members",
         "voters",
         "record max",
@@ -32,7 +34,8 @@ fn main() {
         "bytes",
         "turn msg",
         "bytes",
-        "gossip B/s/n",
+        "gossip B/node",
+        "idle B/s/node",
         "real time"
     );
     for members in sizes {
@@ -42,6 +45,10 @@ fn main() {
 
 fn measure(members: usize) {
     let began = Instant::now();
+    let tell = |what: &str, world: &World| {
+        let (real, there) = (began.elapsed().as_secs(), world.now().as_secs());
+        eprintln!("{members} members: {what} ({there} s there, {real} s here)");
+    };
     let mut setup = Setup::of(1, members);
     setup.update.monitor = Duration::from_secs(1);
     setup.update.max_unavailable = Limit::Percent(1);
@@ -51,6 +58,7 @@ fn measure(members: usize) {
     world.run_until("release 1 is the baseline", HOUR, |world| {
         world.baseline() == "1" && world.rollout_ended()
     });
+    tell("release 1 is the baseline", &world);
     world.pass(QUIET);
     let quiet = world.traffic().ring;
     world.pass(QUIET);
@@ -60,10 +68,16 @@ fn measure(members: usize) {
     world.promote("2", Behaviour::healthy());
     world.run_until("it begins", Duration::from_secs(60), |world| !world.rollout_ended());
     let start = world.now();
+    tell("release 2 is on its way", &world);
     let mut record = 0;
     while !world.rollout_ended() {
         world.pass(Duration::from_secs(5));
         record = record.max(world.record_bytes());
+        if members > 100 {
+            let passed = |turn: &&Turn| turn.state == TurnState::Passed;
+            let turns = world.rollout().map_or(0, |r| r.turns.iter().filter(passed).count());
+            tell(&format!("{turns} passed"), &world);
+        }
     }
     assert_eq!(world.baseline(), "2", "{}", world.story());
     let took = world.now() - start;
@@ -75,12 +89,14 @@ fn measure(members: usize) {
     };
     let (ledger, ledger_bytes) = each(after.ledger, before.ledger);
     let (turns, turns_bytes) = each(after.turns, before.turns);
+    let (_, gossip_bytes) = each(after.ring, before.ring);
     println!(
         "{members:>7} {:>6} {record:>10} B {:>8.0} s | {:>24.2} s {ledger:>10.1} {ledger_bytes:>8.0} \
-         {turns:>9.1} {turns_bytes:>8.0} | {:>12.0} {:>7.0} s",
+         {turns:>9.1} {turns_bytes:>8.0} {:>14.0} | {:>12.0} {:>7.0} s",
         world.voters(),
         took.as_secs_f64(),
         took.as_secs_f64() / members as f64,
+        gossip_bytes / members as f64,
         quiet.bytes as f64 / QUIET.as_secs_f64() / members as f64,
         began.elapsed().as_secs_f64()
     );

@@ -116,10 +116,31 @@ pub struct LedgerFact {
     pub baseline: Option<(Digest, Text)>,
     /// The term of the committed record.
     pub term: Term,
-    /// The committed record's version.
+    /// The committed record's version. A newer one alone is told by the leader only, and not each.
     pub version: u64,
     /// The leader of that term, as far as this voter knows.
     pub leader: Option<NodeId>,
-    /// The rollout under way, its state's word and one line of what it waits for.
+    /// The rollout under way, its state's word and, from the leader, one line of what it waits for.
     pub rollout: Option<(RolloutId, Text, Text)>,
+}
+
+impl LedgerFact {
+    /// Whether `other` differs at most in what every record changes: the version, and what is
+    /// waited for.
+    pub fn stands_like(&self, other: &Self) -> bool {
+        let rollout =
+            |fact: &Self| fact.rollout.as_ref().map(|(id, state, _)| (*id, state.clone()));
+        self.is_led_like(other)
+            && self.baseline == other.baseline
+            && rollout(self) == rollout(other)
+    }
+
+    /// Whether `other` says the same of history, term and leader.
+    pub fn is_led_like(&self, other: &Self) -> bool {
+        self.lineage == other.lineage
+            && self.term == other.term
+            && self.leader == other.leader
+            && self.replaces == other.replaces
+            && self.absorbs == other.absorbs
+    }
 }

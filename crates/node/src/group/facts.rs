@@ -15,6 +15,7 @@ use super::Group;
 use crate::census::census;
 use crate::directory::{fact_bytes, ledger_key, service_key};
 use crate::effect::{Effect, Level, Line};
+use crate::limits::LEDGER_FACT_PACE;
 use crate::shared::Shared;
 
 impl Group {
@@ -30,13 +31,41 @@ impl Group {
             self.members_changed();
             self.tell_the_leader_first(shared);
         }
-        let bytes = self.ledger_fact(now, shared).and_then(|fact| fact_bytes(&fact));
-        if bytes != self.ledger_fact {
-            self.ledger_fact.clone_from(&bytes);
-            match bytes {
-                Some(_) => shared.set_fact(now.moment, ledger_key(&self.name), bytes),
-                None => shared.remove_fact(now.moment, ledger_key(&self.name)),
+        self.publish_ledger(now, shared);
+    }
+
+    /// Publishes what has changed of the ledger. Each record has a version of its own, and what is
+    /// waited for changes all the time: only the leader tells of that, and not more often than
+    /// people can read, because a fact is told to every member of the ring.
+    pub(super) fn publish_ledger(&mut self, now: Now, shared: &mut Shared) {
+        self.ledger_fact_due = false;
+        if self.unloading {
+            return;
+        }
+        let Some(mut fact) = self.ledger_fact() else {
+            if self.ledger_fact.take().is_some() {
+                shared.remove_fact(now.moment, ledger_key(&self.name));
             }
+            return;
+        };
+        let is_news = self.ledger_fact.as_ref().is_none_or(|told| !told.stands_like(&fact));
+        if !is_news && !self.leading {
+            return;
+        }
+        if !is_news && now.moment < self.ledger_fact_next {
+            self.ledger_fact_due = true;
+            return;
+        }
+        if self.leading
+            && let Some((_, _, waiting)) = &mut fact.rollout
+        {
+            // Only the leader knows what is waited for; its fact is the one that is read.
+            *waiting = Text::new(&self.waiting_for(now, shared));
+        }
+        if self.ledger_fact.as_ref() != Some(&fact) {
+            shared.set_fact(now.moment, ledger_key(&self.name), fact_bytes(&fact));
+            self.ledger_fact = Some(fact);
+            self.ledger_fact_next = now.moment + LEDGER_FACT_PACE;
         }
     }
 
@@ -84,15 +113,13 @@ impl Group {
         self.launch_of(shared, &launched.target).is_some_and(|today| !today.same_program(launched))
     }
 
-    fn ledger_fact(&self, now: Now, shared: &Shared) -> Option<LedgerFact> {
+    /// How the ledger stands here, without what is waited for.
+    fn ledger_fact(&self) -> Option<LedgerFact> {
         let view = self.ledger.view();
         let record = view.committed?;
         let leader = view.leader;
-        let rollout = self.state.rollout.as_ref().map(|rollout| {
-            // Only the leader knows what is waited for; its fact is the one that is read.
-            let waiting = if self.leading { self.waiting_for(now, shared) } else { String::new() };
-            (rollout.id, Text::new(rollout.state.word()), Text::new(&waiting))
-        });
+        let rollout = self.state.rollout.as_ref();
+        let rollout = rollout.map(|r| (r.id, Text::new(r.state.word()), Text::default()));
         Some(LedgerFact {
             lineage: record.lineage,
             replaces: self.replaced_lineages(),

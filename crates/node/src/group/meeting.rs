@@ -229,8 +229,8 @@ pub(crate) fn lineages(
 
 fn stays(own: LineageId) -> CommandAnswer {
     let message = format!(
-        "lineage {own} stays; every other one gives way to it once its open turns have ended, and \
-         its members get what this one has, one at a time"
+        "lineage {own} stays; every other one gives way to it once its open turns have ended (resume \
+         or cancel what is paused there), and its members get what this one has, one at a time"
     );
     CommandAnswer { result: CommandResult::Done, message: Text::new(&message), rollout: None }
 }

@@ -36,9 +36,8 @@ impl Node {
                     let told = self.shared.directory.take(node, &key, value);
                     if let Some((group, news)) = told {
                         self.with(&group, |group, _| match news {
-                            News::Said => group.member_said(),
                             News::Gone => group.strike(node),
-                            News::Member | News::Ledger => group.members_changed(),
+                            news => group.take_news(news),
                         });
                         self.shared.asks.retry_now(now.moment, &group);
                     }
