@@ -36,6 +36,7 @@ use baton_wire::{LedgerMessage, Message, TurnId};
 use rand::RngExt as _;
 
 use crate::boot::{Adopted, Boot};
+use crate::census::Census;
 use crate::directory::News;
 use crate::effect::{Level, Line};
 use crate::files::{self, ServiceFile, Waiting};
@@ -127,16 +128,14 @@ pub(crate) struct Group {
     ledger_fact: Option<LedgerFact>,
     ledger_fact_due: bool,
     ledger_fact_next: Moment,
-    census: String,
+    census: Census,
     kept: Vec<baton_types::Digest>,
     /// The last line about a rollout that a member without a vote has heard of.
     told: String,
     pub(crate) unloading: bool,
     /// The service is being stopped because daemon or service end.
     closing: bool,
-    /// The census file may be out of date.
-    census_due: bool,
-    /// When it may be written again.
+    /// When the census may be written again.
     census_next: Moment,
     /// What the facts of others say of the group may have changed.
     facts_due: bool,
@@ -233,15 +232,17 @@ impl Group {
             ledger_fact: None,
             ledger_fact_due: false,
             ledger_fact_next: now.moment,
-            census: String::new(),
+            census: Census::default(),
             kept: Vec::new(),
             told: String::new(),
             unloading: false,
             closing: false,
-            census_due: true,
             census_next: now.moment,
             facts_due: true,
         };
+        for (node, _) in shared.directory.members(&group.name) {
+            group.census.mark(node);
+        }
         group.resume_service(now, shared, adopted);
         group.keep_releases(shared);
         group.publish(now, shared);
@@ -285,7 +286,7 @@ impl Group {
 
     /// When [`Group::tick`] has something to do.
     pub(crate) fn next_tick(&self) -> Moment {
-        let census = self.census_due.then_some(self.census_next);
+        let census = self.census.is_due().then_some(self.census_next);
         let ledger_fact = self.ledger_fact_due.then_some(self.ledger_fact_next);
         let optional = [
             self.member_due(),
@@ -310,17 +311,20 @@ impl Group {
         self.wake.filter(|_| self.leading && !self.unreadable && ledger.ready && !ledger.in_flight)
     }
 
-    /// The members, their ledgers or the ring's opinion of them changed.
-    pub(crate) fn members_changed(&mut self) {
-        self.take_news(News::Member);
-    }
-
-    /// The facts of a member say something new.
-    pub(crate) fn take_news(&mut self, news: News) {
+    /// Facts or ring say something new of a member.
+    pub(crate) fn take_news(&mut self, node: NodeId, news: News) {
         self.stale = true;
         self.facts_due = true;
-        self.census_due |= news >= News::Service;
         self.unseen |= news >= News::Member;
+        if news >= News::Service {
+            self.census.mark(node);
+        }
+    }
+
+    /// Others were forgotten than before: the ledger looks for its voters among them.
+    pub(crate) fn voters_forgotten(&mut self) {
+        self.stale = true;
+        self.unseen = true;
     }
 
     /// Follows up what changed of the members, after everything else has settled.
@@ -331,10 +335,9 @@ impl Group {
         if self.ledger_fact_due && self.ledger_fact_next <= now.moment {
             self.publish_ledger(now, shared);
         }
-        if self.census_due && self.census_next <= now.moment {
-            self.census_due = false;
-            let members = self.update_census(shared);
-            self.census_next = now.moment + crate::limits::census_pace(members);
+        if self.census.is_due() && self.census_next <= now.moment {
+            self.update_census(shared);
+            self.census_next = now.moment + crate::limits::census_pace(self.census.len());
         }
     }
 

@@ -7,6 +7,7 @@ use baton_types::{NodeId, Now};
 use baton_wire::Message;
 
 use super::Node;
+use crate::directory::News;
 use crate::effect::{Level, Line};
 use crate::files::{self, Waiting};
 use crate::group::Group;
@@ -23,7 +24,7 @@ impl Node {
                     let forgotten = saved.forgotten.iter().map(|record| record.node).collect();
                     if forgotten != self.shared.forgotten {
                         self.shared.forgotten = forgotten;
-                        self.groups.values_mut().for_each(Group::members_changed);
+                        self.groups.values_mut().for_each(Group::voters_forgotten);
                     }
                     self.held.push_back(RingOutput::Save(saved));
                 }
@@ -34,7 +35,7 @@ impl Node {
                     let value = self.shared.ring.fact(node, &key);
                     let told = self.shared.directory.take(node, &key, value);
                     if let Some((group, news)) = told {
-                        self.with(&group, |group, _| group.take_news(news));
+                        self.with(&group, |group, _| group.take_news(node, news));
                         self.shared.asks.retry_now(now.moment, &group);
                     }
                 }
@@ -77,7 +78,7 @@ impl Node {
 
     fn member_changed(&mut self, node: NodeId, old: Option<MemberState>, new: Option<MemberState>) {
         for group in self.groups.values_mut() {
-            group.members_changed();
+            group.take_news(node, News::Member);
         }
         if old == new {
             return;
