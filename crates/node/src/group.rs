@@ -7,6 +7,7 @@
 mod facts;
 mod leadership;
 mod meeting;
+mod news;
 mod outcomes;
 mod reform;
 mod revisions;
@@ -37,7 +38,7 @@ use baton_wire::{LedgerMessage, Message, TurnId};
 use rand::RngExt as _;
 
 use crate::boot::{Adopted, Boot};
-use crate::directory::News;
+use crate::census::Census;
 use crate::effect::{Level, Line};
 use crate::event::DepotFault;
 use crate::files::{self, ServiceFile, Waiting};
@@ -112,6 +113,8 @@ pub(crate) struct Group {
     roster: roster::Roster,
     /// Whether the disk has the roster, or is about to.
     roster_kept: bool,
+    /// When to look at it again.
+    roster_at: Option<Moment>,
     /// The launch that the service was last asked to run.
     launched: Option<Launch>,
     /// The rollout that brought what runs, for `BATON_ROLLOUT`.
@@ -134,16 +137,14 @@ pub(crate) struct Group {
     ledger_fact: Option<LedgerFact>,
     ledger_fact_due: bool,
     ledger_fact_next: Moment,
-    census: String,
+    census: Census,
     kept: Vec<baton_types::Digest>,
     /// The last line about a rollout that a member without a vote has heard of.
     told: String,
     pub(crate) unloading: bool,
     /// The service is being stopped because daemon or service end.
     closing: bool,
-    /// The census file may be out of date.
-    census_due: bool,
-    /// When it may be written again.
+    /// When the census may be written again.
     census_next: Moment,
     /// What the facts of others say of the group may have changed.
     facts_due: bool,
@@ -229,6 +230,7 @@ impl Group {
             outcomes,
             roster,
             roster_kept: true,
+            roster_at: None,
             launched: None,
             rollout: None,
             restoring: None,
@@ -244,15 +246,17 @@ impl Group {
             ledger_fact: None,
             ledger_fact_due: false,
             ledger_fact_next: now.moment,
-            census: String::new(),
+            census: Census::default(),
             kept: Vec::new(),
             told: String::new(),
             unloading: false,
             closing: false,
-            census_due: true,
             census_next: now.moment,
             facts_due: true,
         };
+        for (node, _) in shared.directory.members(&group.name) {
+            group.census.mark(node);
+        }
         group.resume_service(now, shared, adopted);
         group.keep_releases(shared);
         group.publish(now, shared);
@@ -296,7 +300,7 @@ impl Group {
 
     /// When [`Group::tick`] has something to do.
     pub(crate) fn next_tick(&self) -> Moment {
-        let census = self.census_due.then_some(self.census_next);
+        let census = self.census.is_due().then_some(self.census_next);
         let ledger_fact = self.ledger_fact_due.then_some(self.ledger_fact_next);
         let optional = [
             self.member_due(),
@@ -305,6 +309,7 @@ impl Group {
             self.restore_at,
             census,
             ledger_fact,
+            self.roster_at,
         ];
         let ledger = if self.unloading { Moment(u64::MAX) } else { self.ledger.next_tick() };
         optional.into_iter().flatten().fold(ledger, Moment::min)
@@ -319,36 +324,6 @@ impl Group {
         // A decision that cannot be made now is made when the record in flight is committed.
         let ledger = self.ledger.view();
         self.wake.filter(|_| self.leading && !self.unreadable && ledger.ready && !ledger.in_flight)
-    }
-
-    /// The members, their ledgers or the ring's opinion of them changed.
-    pub(crate) fn members_changed(&mut self) {
-        self.take_news(News::Member);
-    }
-
-    /// The facts of a member say something new.
-    pub(crate) fn take_news(&mut self, news: News) {
-        self.stale = true;
-        self.facts_due = true;
-        self.census_due |= news >= News::Service;
-        self.unseen |= news >= News::Member;
-    }
-
-    /// Follows up what changed of the members, after everything else has settled.
-    pub(crate) fn follow_members(&mut self, now: Now, shared: &mut Shared) {
-        if std::mem::take(&mut self.facts_due) {
-            self.tell_from_facts(shared);
-        }
-        if self.ledger_fact_due && self.ledger_fact_next <= now.moment {
-            self.publish_ledger(now, shared);
-        }
-        if self.census_due && self.census_next <= now.moment {
-            let members = self.update_census(shared);
-            self.census_next = now.moment + crate::limits::census_pace(members);
-            let again = self.update_roster(now.moment, shared);
-            self.census_due = again.is_some();
-            self.census_next = self.census_next.max(again.unwrap_or_default());
-        }
     }
 
     /// The service is unloaded: its program is stopped, and it takes no part in anything.

@@ -125,8 +125,11 @@ fn rollout_lines(
         let text = format!("{what} begins for {} members: {}{more}", new.total, order.join(", "));
         lines.push(line(new, Level::Info, None, text));
     }
-    for turn in &new.turns {
-        let before = old.and_then(|old| old.turn(turn.node));
+    for (at, turn) in new.turns.iter().enumerate() {
+        let before = old.and_then(|old| old.turn_near(at, turn.node));
+        if before.is_some_and(|before| stands_like(before, turn)) {
+            continue;
+        }
         if let Some((level, text)) = turn_text(before, turn, new, &name_of(names, turn.node)) {
             lines.push(line(new, level, Some(turn.node), text));
         }
@@ -151,18 +154,16 @@ fn rollout_lines(
     }
 }
 
+fn stands_like(old: &Turn, turn: &Turn) -> bool {
+    (old.state, old.attempts, old.phase) == (turn.state, turn.attempts, turn.phase)
+}
+
 fn turn_text(
     old: Option<&Turn>,
     turn: &Turn,
     rollout: &Rollout,
     name: &str,
 ) -> Option<(Level, String)> {
-    let same = old.is_some_and(|old| {
-        (old.state, old.attempts, old.phase) == (turn.state, turn.attempts, turn.phase)
-    });
-    if same {
-        return None;
-    }
     let target = rollout.target();
     let done = rollout.count(TurnState::Passed);
     let keeps = rollout.kind.keeps();

@@ -239,6 +239,12 @@ impl Rollout {
         self.turns.iter().find(|turn| turn.node == node)
     }
 
+    /// The turn of `node`, which stands at place `at` in another record of this rollout. Turns keep
+    /// their places, so that a thousand of them are compared without a search for each.
+    pub fn turn_near(&self, at: usize, node: NodeId) -> Option<&Turn> {
+        self.turns.get(at).filter(|turn| turn.node == node).or_else(|| self.turn(node))
+    }
+
     /// The turn of `node`, to change it.
     pub fn turn_mut(&mut self, node: NodeId) -> Option<&mut Turn> {
         self.turns.iter_mut().find(|turn| turn.node == node)

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use baton_node::{Event, Node, Reply, Request};
-use baton_types::{Digest, GroupName};
+use baton_types::{Digest, GroupName, NodeId};
 use baton_wire::Envelope;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -50,6 +50,7 @@ pub struct World {
     queue: BTreeMap<(u64, u64), What>,
     asked: u64,
     addrs: BTreeMap<SocketAddr, usize>,
+    pub(crate) ids: BTreeMap<NodeId, usize>,
     /// Events within the second that began then: a live-lock ends the run.
     spins: u32,
     second: u64,
@@ -111,12 +112,14 @@ impl World {
     pub fn new(setup: Setup) -> Self {
         let mut rng = StdRng::seed_from_u64(setup.seed);
         let hosts: Vec<Host> = (0..setup.hosts).map(|index| Host::new(index, &mut rng)).collect();
+        let ids = hosts.iter().enumerate().map(|(index, host)| (host.id, index)).collect();
         let addrs = hosts.iter().enumerate().map(|(index, host)| (host.addr, index)).collect();
         Self {
             group: group(),
             now: 0,
             rng,
             addrs,
+            ids,
             net: Network::new(),
             depot: Depot::default(),
             faults: Faults { write_max: Duration::from_millis(3), ..Faults::default() },

@@ -12,8 +12,7 @@ use baton_types::{GroupName, NodeId, Now, Text};
 use baton_wire::{Message, RingMessage, codec};
 
 use super::Group;
-use crate::census::census;
-use crate::directory::{fact_bytes, ledger_key, service_key};
+use crate::directory::{News, fact_bytes, ledger_key, service_key};
 use crate::effect::{Effect, Level, Line};
 use crate::limits::LEDGER_FACT_PACE;
 use crate::shared::Shared;
@@ -28,7 +27,7 @@ impl Group {
         if bytes != self.fact {
             self.fact.clone_from(&bytes);
             shared.set_fact(now.moment, service_key(&self.name), bytes);
-            self.members_changed();
+            self.take_news(shared.me, News::Member);
             self.tell_the_leader_first(shared);
         }
         self.publish_ledger(now, shared);
@@ -205,14 +204,11 @@ impl Group {
         }
     }
 
-    /// Keeps the census file current; answers how many members it has.
-    pub(super) fn update_census(&mut self, shared: &mut Shared) -> usize {
-        let json = census(&self.name, &shared.ring, &shared.directory);
-        if json != self.census {
-            self.census.clone_from(&json);
+    /// Keeps the census file current.
+    pub(super) fn update_census(&mut self, shared: &mut Shared) {
+        if let Some(json) = self.census.update(&self.name, &shared.ring, &shared.directory) {
             shared.effects.push(Effect::Census { group: self.name.clone(), json });
         }
-        shared.directory.members(&self.name).count()
     }
 
     /// A member without a vote tells of rollouts what the voters' facts say.

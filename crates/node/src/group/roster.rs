@@ -11,6 +11,7 @@ use baton_types::{Moment, NodeId, NodeName};
 use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
+use crate::directory::News;
 use crate::files::{self, Waiting};
 use crate::group::Group;
 use crate::limits::UNHEARD_PATIENCE;
@@ -49,7 +50,7 @@ impl Group {
     pub(crate) fn strike(&mut self, node: NodeId) {
         self.roster.silent.remove(&node);
         self.roster_kept &= self.roster.members.remove(&node).is_none();
-        self.members_changed();
+        self.take_news(node, News::Gone);
     }
 
     /// Brings the roster up to what the facts say and keeps it on disk; answers when to look again

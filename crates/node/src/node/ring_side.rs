@@ -24,7 +24,7 @@ impl Node {
                     let forgotten = saved.forgotten.iter().map(|record| record.node).collect();
                     if forgotten != self.shared.forgotten {
                         self.shared.forgotten = forgotten;
-                        self.groups.values_mut().for_each(Group::members_changed);
+                        self.groups.values_mut().for_each(Group::voters_forgotten);
                     }
                     self.held.push_back(RingOutput::Save(saved));
                 }
@@ -37,7 +37,7 @@ impl Node {
                     if let Some((group, news)) = told {
                         self.with(&group, |group, _| match news {
                             News::Gone => group.strike(node),
-                            news => group.take_news(news),
+                            news => group.take_news(node, news),
                         });
                         self.shared.asks.retry_now(now.moment, &group);
                     }
@@ -91,7 +91,7 @@ impl Node {
         for group in self.groups.values_mut() {
             match new {
                 None => group.strike(node),
-                Some(_) => group.members_changed(),
+                Some(_) => group.take_news(node, News::Member),
             }
         }
         if old == new {

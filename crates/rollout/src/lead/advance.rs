@@ -333,10 +333,11 @@ fn follow_members(draft: &mut GroupState, view: &View) {
             && !cordons.contains(node)
     };
     let known: BTreeSet<NodeId> = rollout.turns.iter().map(|turn| turn.node).collect();
-    let new: Vec<NodeId> = order::order(view, false)
-        .into_iter()
-        .filter(|node| !known.contains(node) && there(node))
-        .collect();
+    let is_new = |node: &NodeId| !known.contains(node) && there(node);
+    if !view.members.keys().any(is_new) {
+        return;
+    }
+    let new: Vec<NodeId> = order::order(view, false).into_iter().filter(is_new).collect();
     let room = baton_types::limits::GROUP_MAX_MEMBERS.saturating_sub(rollout.turns.len());
     rollout.turns.extend(new.into_iter().take(room).map(|node| Turn::waiting(node, phase)));
 }

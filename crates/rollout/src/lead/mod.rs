@@ -194,11 +194,11 @@ impl Lead {
     pub fn committed(&mut self, now: Now, state: &GroupState) {
         self.notes.observe(now.moment, state);
         self.prepared.retain(|_, (id, _, _)| state.rollout.as_deref().is_some_and(|r| r.id == *id));
-        self.progress.retain(|node, (id, _, _)| {
-            state.rollout.as_deref().is_some_and(|rollout| {
-                rollout.turn(*node).is_some_and(|t| t.state.is_open() && rollout.turn_id(t) == *id)
-            })
-        });
+        let rollout = state.rollout.as_deref().into_iter();
+        let open: BTreeMap<NodeId, TurnId> = rollout
+            .flat_map(|rollout| rollout.open_turns().map(|t| (t.node, rollout.turn_id(t))))
+            .collect();
+        self.progress.retain(|node, (id, _, _)| open.get(node) == Some(id));
     }
 
     /// The leader only, and only while no proposal is in flight: decides. Call it at once after

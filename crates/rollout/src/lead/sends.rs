@@ -23,7 +23,7 @@ use super::{Alarm, Lead};
 pub(super) enum Told {
     Prepare(baton_types::RolloutId),
     Offer(TurnId),
-    Go(TurnId, Option<ClaimId>),
+    Go(TurnId, ClaimId),
     Withdraw(TurnId),
 }
 
@@ -46,7 +46,7 @@ impl Lead {
         let known: BTreeSet<NodeId> = rollout.turns.iter().map(|turn| turn.node).collect();
         self.told.retain(|node, _| known.contains(node));
         for turn in &rollout.turns {
-            let Some((told, message, quick)) = self.message_for(state, rollout, view, turn) else {
+            let Some((told, quick)) = self.to_tell(state, rollout, view, turn) else {
                 self.told.remove(&turn.node);
                 continue;
             };
@@ -59,7 +59,7 @@ impl Lead {
             if due {
                 self.told.insert(turn.node, (told, alarm.now));
                 alarm.at(alarm.now + wait);
-                sends.push((turn.node, message));
+                sends.push((turn.node, message(told, rollout)));
             }
         }
         sends
@@ -84,13 +84,13 @@ impl Lead {
     }
 
     /// What the member of `turn` is to be told, and whether it has not yet shown that it heard.
-    fn message_for(
+    fn to_tell(
         &self,
         state: &GroupState,
         rollout: &Rollout,
         view: &View,
         turn: &Turn,
-    ) -> Option<(Told, TurnMessage, bool)> {
+    ) -> Option<(Told, bool)> {
         let id = rollout.turn_id(turn);
         let step =
             self.progress.get(&turn.node).filter(|(of, _, _)| *of == id).map(|(_, r, _)| r.step);
@@ -104,24 +104,16 @@ impl Lead {
                 if prepared == Some(&Prepared::Ready) {
                     return None;
                 }
-                let message = TurnMessage::Prepare {
-                    rollout: rollout.id,
-                    target: rollout.target().clone(),
-                    depot: rollout.plan.depot.clone(),
-                };
-                Some((Told::Prepare(rollout.id), message, prepared.is_none()))
+                Some((Told::Prepare(rollout.id), prepared.is_none()))
             }
             TurnState::Offered if must_withdraw(state, rollout, view, turn, &self.lasting) => {
-                Some((Told::Withdraw(id), TurnMessage::Withdraw { turn: id }, true))
+                Some((Told::Withdraw(id), true))
             }
-            TurnState::Offered => {
-                let terms = Box::new(terms(rollout));
-                Some((Told::Offer(id), TurnMessage::Offer { turn: id, terms }, step.is_none()))
-            }
+            TurnState::Offered => Some((Told::Offer(id), step.is_none())),
             TurnState::Taken => {
                 let claim = turn.claim?;
                 let quick = step.is_none_or(|step| step < TurnStep::Stopping);
-                Some((Told::Go(id, turn.claim), TurnMessage::Go { turn: id, claim }, quick))
+                Some((Told::Go(id, claim), quick))
             }
             _ => None,
         }
@@ -165,6 +157,20 @@ fn gives_way(
     });
     ill && budget::blocker(state, rollout, view, first).is_some()
         && budget::blocker(state, rollout, view, turn.node).is_some()
+}
+
+/// The message that tells it.
+fn message(told: Told, rollout: &Rollout) -> TurnMessage {
+    match told {
+        Told::Prepare(id) => TurnMessage::Prepare {
+            rollout: id,
+            target: rollout.target().clone(),
+            depot: rollout.plan.depot.clone(),
+        },
+        Told::Offer(turn) => TurnMessage::Offer { turn, terms: Box::new(terms(rollout)) },
+        Told::Go(turn, claim) => TurnMessage::Go { turn, claim },
+        Told::Withdraw(turn) => TurnMessage::Withdraw { turn },
+    }
 }
 
 /// The terms of a turn of `rollout` in its phase.

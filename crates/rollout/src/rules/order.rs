@@ -3,21 +3,26 @@
 //! Invariant: the order is a total one and depends only on names, labels and who leads, so it can
 //! be read off before the rollout starts.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use baton_types::NodeId;
 
 use crate::rollout::{Rollout, Turn, TurnState};
-use crate::view::{Liveness, View};
+use crate::view::{Liveness, MemberView, View};
 
 /// Everybody in `view` but those who left: by zone (if the group has zones), by order label, the
 /// leader last, by name.
 pub fn order(view: &View, zones: bool) -> Vec<NodeId> {
     let mut members: Vec<_> =
         view.members.iter().filter(|(_, member)| member.liveness != Liveness::Left).collect();
-    members.sort_by_key(|(node, member)| {
-        let zone = member.zone.clone().filter(|_| zones);
-        (zone, member.order, **node == view.me, member.name.clone(), **node)
+    let place = |node: NodeId, member: &'_ MemberView| (member.order, node == view.me);
+    members.sort_by(|(a, left), (b, right)| {
+        let zone = left.zone.cmp(&right.zone);
+        let zone = if zones { zone } else { Ordering::Equal };
+        zone.then_with(|| place(**a, left).cmp(&place(**b, right)))
+            .then_with(|| left.name.cmp(&right.name))
+            .then_with(|| a.cmp(b))
     });
     members.into_iter().map(|(node, _)| *node).collect()
 }

@@ -105,8 +105,9 @@ fn exceeded(rollout: &Rollout) -> bool {
 
 /// Whether a turn came to `state` between the two.
 fn newly(before: &Rollout, after: &Rollout, state: TurnState) -> bool {
-    after.turns.iter().any(|turn| {
-        turn.state == state && before.turn(turn.node).is_none_or(|old| old.state != state)
+    after.turns.iter().enumerate().any(|(at, turn)| {
+        let old = || before.turn_near(at, turn.node);
+        turn.state == state && old().is_none_or(|old| old.state != state)
     })
 }
 

@@ -297,8 +297,8 @@ impl World {
     }
 
     pub(crate) fn name_of(&self, node: NodeId) -> String {
-        match self.hosts.iter().find(|host| host.id == node) {
-            Some(host) => host.name.clone(),
+        match self.ids.get(&node) {
+            Some(host) => self.hosts[*host].name.clone(),
             None => format!("{node:?}"),
         }
     }

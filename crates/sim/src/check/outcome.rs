@@ -19,8 +19,9 @@ impl OutcomeCheck {
             let Some(after) = after.into_iter().find(|after| after.id == before.id) else {
                 continue;
             };
-            for turn in before.turns.iter().filter(|turn| has_outcome(turn)) {
-                stands(before, after, turn)?;
+            for (at, turn) in before.turns.iter().enumerate().filter(|(_, turn)| has_outcome(turn))
+            {
+                stands(before, after, (at, turn))?;
             }
         }
         Ok(())
@@ -31,8 +32,8 @@ fn has_outcome(turn: &Turn) -> bool {
     matches!(turn.state, TurnState::Passed | TurnState::Failed)
 }
 
-fn stands(before: &Rollout, after: &Rollout, turn: &Turn) -> Result<(), String> {
-    let Some(now) = after.turn(turn.node) else {
+fn stands(before: &Rollout, after: &Rollout, (at, turn): (usize, &Turn)) -> Result<(), String> {
+    let Some(now) = after.turn_near(at, turn.node) else {
         return Err(format!("the turn of {:?}, which {}, is gone", turn.node, turn.state));
     };
     if now.phase > turn.phase || (now.state, now.attempts) == (turn.state, turn.attempts) {
