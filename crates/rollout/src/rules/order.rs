@@ -29,18 +29,19 @@ pub fn order(view: &View, zones: bool) -> Vec<NodeId> {
 
 /// The waiting turns of the phase under way in the order in which they are offered: members in
 /// `lasting` illness first, since a turn costs them nothing and may heal them. A member that fell
-/// ill just now is left out: it restarts the release that it has, and is given time to heal.
+/// ill just now is left out: it restarts the release that it has, and is given time to heal. So is one
+/// that may well serve and whose word is awaited: until it comes, its turn costs what is not known.
 pub fn candidates(rollout: &Rollout, view: &View, lasting: &BTreeSet<NodeId>) -> Vec<NodeId> {
     let waiting = |turn: &&Turn| turn.state == TurnState::Waiting && turn.phase == rollout.phase;
     let ill = |turn: &&Turn| {
         view.members.get(&turn.node).is_some_and(|m| m.ever_ran() && !m.is_healthy())
     };
+    let is_awaited =
+        |turn: &&Turn| view.members.get(&turn.node).is_some_and(|member| member.may_serve);
     // Who had a turn, or goes back, or was never well, is not expected to heal by itself.
     let lasts = |turn: &&Turn| {
-        turn.attempts > 0
-            || rollout.phase >= 2
-            || rollout.is_first()
-            || lasting.contains(&turn.node)
+        let heals = turn.attempts == 0 && rollout.phase < 2 && !rollout.is_first();
+        lasting.contains(&turn.node) || !(heals || is_awaited(turn))
     };
     let first = rollout.turns.iter().filter(waiting).filter(ill).filter(lasts);
     let rest = rollout.turns.iter().filter(waiting).filter(|turn| !ill(turn));
@@ -105,5 +106,22 @@ mod tests {
         };
         assert_eq!(names(&["n3"]), ["n3", "n2", "n1"]);
         assert_eq!(names(&[]), ["n2", "n1"], "it may heal by itself");
+    }
+
+    #[test]
+    fn who_may_serve_and_has_not_said_so_is_waited_for() {
+        let mut view = view(&["n1", "n2", "n3"], "n1");
+        let mut rollout = crate::rules::start::tests::rollout(&view);
+        rollout.turn_mut(node("n3")).expect("a turn").attempts = 1;
+        let member = view.members.get_mut(&node("n3")).expect("a member");
+        (member.health, member.may_serve) = (Health::Unknown, true);
+        let names = |view: &View, lasting: &[&str]| -> Vec<String> {
+            let lasting = lasting.iter().map(|name| node(name)).collect();
+            candidates(&rollout, view, &lasting).into_iter().map(|n| view.name(n)).collect()
+        };
+        assert_eq!(names(&view, &[]), ["n2", "n1"]);
+        assert_eq!(names(&view, &["n3"]), ["n3", "n2", "n1"], "it has had its time");
+        view.members.get_mut(&node("n3")).expect("a member").may_serve = false;
+        assert_eq!(names(&view, &[]), ["n3", "n2", "n1"], "it is known to be ill");
     }
 }
