@@ -24,12 +24,13 @@ fn main() {
         "one rollout, 1 % of the members at a time (at least one), monitor 1 s, lan profile, no loss"
     );
     println!(
-        "{:>7} {:>6} {:>12} {:>10} | for each turn: {:>9} {:>10} {:>8} {:>9} {:>8} {:>14} | {:>12} {:>9}",
+        "{:>7} {:>6} {:>12} {:>10} | for each turn: {:>9} {:>7} {:>10} {:>8} {:>9} {:>8} {:>14} | {:>12} {:>9}",
         "members",
         "voters",
         "record max",
         "virtual",
         "time",
+        "records",
         "ledger msg",
         "bytes",
         "turn msg",
@@ -64,6 +65,8 @@ fn measure(members: usize) {
     world.pass(QUIET);
     let quiet = world.traffic().ring.since(quiet);
 
+    let leader = world.leader().expect("a leader");
+    let version = world.status(leader).version;
     let before = world.traffic();
     world.promote("2", Behaviour::healthy());
     world.run_until("it begins", Duration::from_secs(60), |world| !world.rollout_ended());
@@ -82,6 +85,7 @@ fn measure(members: usize) {
     assert_eq!(world.baseline(), "2", "{}", world.story());
     let took = world.now() - start;
     let after = world.traffic();
+    let commits = (world.status(leader).version - version) as f64 / members as f64;
     let each = |flow: Flow, before: Flow| {
         let flow = flow.since(before);
         let members = members as f64;
@@ -91,7 +95,7 @@ fn measure(members: usize) {
     let (turns, turns_bytes) = each(after.turns, before.turns);
     let (_, gossip_bytes) = each(after.ring, before.ring);
     println!(
-        "{members:>7} {:>6} {record:>10} B {:>8.0} s | {:>24.2} s {ledger:>10.1} {ledger_bytes:>8.0} \
+        "{members:>7} {:>6} {record:>10} B {:>8.0} s | {:>24.2} s {commits:>7.1} {ledger:>10.1} {ledger_bytes:>8.0} \
          {turns:>9.1} {turns_bytes:>8.0} {:>14.0} | {:>12.0} {:>7.0} s",
         world.voters(),
         took.as_secs_f64(),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: counting changes nothing in a run.
 
-use baton_wire::{Message, codec};
+use baton_wire::{Message, RingMessage, codec};
 
 /// Messages and their bytes as encoded, without seal and headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,8 @@ impl Flow {
 pub struct Traffic {
     /// Membership and facts.
     pub ring: Flow,
+    /// Of that, what voters tell everybody of their ledgers.
+    pub ledger_facts: Flow,
     /// Election and register.
     pub ledger: Flow,
     /// Between leader and members, commands, questions and answers.
@@ -45,6 +47,11 @@ impl Traffic {
                 Message::Relayed(relayed) => &relayed.message,
                 plain => plain,
             };
+            if let Message::Ring(RingMessage::Fact(fact)) = message
+                && fact.key.as_str().starts_with("ledger/")
+            {
+                self.ledger_facts.add(message);
+            }
             match message {
                 Message::Ring(_) => self.ring.add(message),
                 Message::Ledger(..) => self.ledger.add(message),
