@@ -274,7 +274,7 @@ mod tests {
             "depot verify --depot file:///srv/depot --trust depot.pub",
             "depot gc --depot file:///srv/depot --key depot.key",
             "sim bad-release.toml --seed 3 --json",
-            "sim --seed 214 --hosts 5 --minutes 2 --plain --last 400",
+            "sim --seed 214 --hosts 5 --minutes 2 --generation 1 --last 400",
             "sim --seeds 1..2000 --jobs 2 --trace-digest",
             "completions bash",
         ] {
@@ -297,6 +297,7 @@ mod tests {
             ("rollout start r.d --timeout 5s", ErrorKind::MissingRequiredArgument, "--wait"),
             ("sim", ErrorKind::MissingRequiredArgument, "--seeds"),
             ("sim --seeds 5", ErrorKind::ValueValidation, "for example 1..2000"),
+            ("sim --seed 1 --generation 4", ErrorKind::ValueValidation, "from 1 to 3"),
             ("sim --seeds 9..8", ErrorKind::ValueValidation, "both included"),
             ("sim --seeds 1..99999999", ErrorKind::ValueValidation, "at most 10000000"),
             ("sim --seeds 1..9 --hosts 1", ErrorKind::ValueValidation, "from 2 to 50"),

@@ -4,8 +4,8 @@
 //! a voter whose file is gone is removed before the node comes back under its new one; no such
 //! record is begun unless those that answer are a majority of the voters that it lists.
 
-use baton_types::{FileId, LineageId, Moment, NodeId};
-use baton_wire::ledger::{LedgerBody, Mark, Voter};
+use baton_types::{LineageId, Moment, NodeId};
+use baton_wire::ledger::{LedgerBody, Voter};
 
 use crate::lead::majority;
 use crate::ledger::Ledger;
@@ -17,7 +17,7 @@ pub(crate) struct Introducing {
     next: Moment,
     asked: u32,
     /// Where to ask, as somebody said.
-    leader: Option<NodeId>,
+    pub(crate) leader: Option<NodeId>,
     /// The record that lists this node was never committed, as far as its peers know.
     doubted: bool,
 }
@@ -70,29 +70,26 @@ impl Ledger {
         }
     }
 
-    /// A node asks to be let in.
+    /// A node asks to be let in. One that may count itself among the voters is told otherwise.
     pub(crate) fn receive_introduce(
         &mut self,
         now: Moment,
-        from: NodeId,
-        (file, held): (FileId, Mark),
+        voter: Voter,
+        counts_itself: bool,
         lineage: Option<LineageId>,
     ) {
+        let Voter { node: from, file } = voter;
         if self.file.record.is_none() || lineage.is_some_and(|l| Some(l) != self.file.lineage()) {
             return;
         }
-        let is_listed = self.file.voters().contains(&Voter { node: from, file });
-        let span = self.patience();
+        let is_listed = self.file.voters().contains(&voter);
         if let Some(lead) = &mut self.lead
             && !is_listed
             && (lead.asking.len() < ASKING_MAX || lead.asking.contains_key(&from))
         {
             lead.asking.insert(from, (file, now));
-            // One that holds a record may still count itself among the voters.
-            let voter = Voter { node: from, file };
-            let has_room = lead.informed.len() < ASKING_MAX && !lead.informed.contains(&voter);
-            if has_room && held.version > 0 && lead.is_free_to_tell(now, span) {
-                lead.parting = Some(voter);
+            if counts_itself {
+                self.tell_removed(now, voter);
             }
         }
         let leader = self.leader();
@@ -109,6 +106,16 @@ impl Ledger {
         }
     }
 
+    /// One that may count itself among the voters is told the record that does not list it.
+    pub(crate) fn tell_removed(&mut self, now: Moment, voter: Voter) {
+        let span = self.patience();
+        let Some(lead) = &mut self.lead else { return };
+        let has_room = lead.informed.len() < ASKING_MAX && !lead.informed.contains(&voter);
+        if has_room && lead.is_free_to_tell(now, span) {
+            lead.parting = Some(voter);
+        }
+    }
+
     pub(crate) fn receive_pointer(&mut self, leader: Option<NodeId>) {
         self.introducing.doubted |= leader.is_some();
         self.introducing.leader = leader.or(self.introducing.leader);
@@ -116,6 +123,7 @@ impl Ledger {
 
     /// Begins the next record that lets a node in, if there is one to let in.
     pub(crate) fn admit(&mut self, now: Moment) {
+        self.let_back_in(now);
         let span = self.patience();
         let keep = self.settings.election_timeout.saturating_mul(ASKING_KEPT);
         let Some(lead) = self.lead.as_mut().filter(|lead| lead.is_idle(&self.file)) else { return };

@@ -96,7 +96,13 @@ impl Ledger {
                 self.receive_reform(now, from, message.file, proposal);
             }
             LedgerBody::Propose(proposal) => self.receive_proposal(from, message.file, proposal),
-            LedgerBody::Accept { lineage } => self.receive_accept(from, message.file, *lineage),
+            LedgerBody::Accept { lineage } => {
+                self.receive_accept(from, message.file, *lineage);
+                let voter = Voter { node: from, file: message.file };
+                if self.has_removed(voter, *lineage) {
+                    self.receive_introduce(now, voter, true, Some(*lineage));
+                }
+            }
             LedgerBody::Refuse { lineage, own, formed, durable } => {
                 let (lineage, own, formed, durable) = (*lineage, *own, *formed, *durable);
                 let refusal = Refusal { lineage, own, formed, durable };
@@ -108,6 +114,10 @@ impl Ledger {
                     self.send_refusal(from, lineage);
                 }
                 self.receive_refusal(now, from, message.file, &refusal);
+                let voter = Voter { node: from, file: message.file };
+                if waits && self.has_removed(voter, lineage) {
+                    self.tell_removed(now, voter);
+                }
             }
             LedgerBody::Recall => self.receive_recall(from, message),
             LedgerBody::Recalled { heard } => self.receive_recalled(now, from, *heard),
@@ -115,8 +125,9 @@ impl Ledger {
                 self.compare_with(*heard);
             }
             LedgerBody::Introduce => {
-                let is = (message.file, message.held);
-                self.receive_introduce(now, from, is, message.lineage);
+                let voter = Voter { node: from, file: message.file };
+                let counts_itself = message.held.version > 0;
+                self.receive_introduce(now, voter, counts_itself, message.lineage);
             }
             LedgerBody::Pointer { leader } => self.receive_pointer(*leader),
             LedgerBody::Survey { probe } => self.receive_survey(from, message, *probe),
@@ -160,6 +171,11 @@ impl Ledger {
             if std::mem::take(&mut self.owed.accept) {
                 let lineage = accepted.lineage;
                 self.send(accepted.proposer.node, LedgerBody::Accept { lineage });
+                // The group was formed, and who leads it now must know that one waits.
+                let leader = self.introducing.leader.take();
+                if let Some(leader) = leader.filter(|leader| *leader != accepted.proposer.node) {
+                    self.send(leader, LedgerBody::Accept { lineage });
+                }
             }
             return;
         }
@@ -281,6 +297,14 @@ impl Ledger {
         if is_mine {
             self.forming.accepts.insert(from, file);
         }
+    }
+
+    /// Whether one that took part in forming this lineage was removed before it had the first
+    /// record: it still waits for that, or for others to refuse.
+    fn has_removed(&self, voter: Voter, lineage: LineageId) -> bool {
+        let is_ours = self.committed.is_some()
+            && self.file.record.as_ref().is_some_and(|record| record.lineage == lineage);
+        is_ours && !self.file.voters().contains(&voter)
     }
 }
 

@@ -26,9 +26,9 @@ pub(crate) struct Lead {
     pub(crate) next_beat: Moment,
     /// A voter that the newest record removes: it is told until it knows.
     pub(crate) parting: Option<Voter>,
-    /// Voters removed on request, which are not let in again before they were gone. One that comes
-    /// back with a new file was gone, whether that was seen or not.
-    pub(crate) kept_out: BTreeSet<Voter>,
+    /// Voters removed on request and when, which are not let in again before they were gone. One
+    /// that comes back with a new file was gone, whether that was seen or not.
+    pub(crate) kept_out: BTreeMap<Voter, Moment>,
     /// Nodes that asked to be let in, with the file they have.
     pub(crate) asking: BTreeMap<NodeId, (FileId, Moment)>,
     /// Nodes that were voters until their file was gone.

@@ -39,7 +39,7 @@ impl Ledger {
             committed: None,
             next_beat: now,
             parting: None,
-            kept_out: BTreeSet::new(),
+            kept_out: BTreeMap::new(),
             asking: BTreeMap::new(),
             returning: BTreeSet::new(),
             gone: BTreeMap::new(),

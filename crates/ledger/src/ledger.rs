@@ -169,7 +169,7 @@ impl Ledger {
         self.seen = seen.iter().map(|seen| (seen.node, seen.clone())).collect();
         self.leaders_named = self.name_leaders();
         self.watch_voters(now);
-        self.let_back_in();
+        self.let_back_in(now);
         if let Some(lineage) = self.seen_lineage() {
             self.known = Some(lineage);
         }
@@ -193,7 +193,7 @@ impl Ledger {
     }
 
     /// Makes a record without this voter. This leader does not let it in again before it was seen
-    /// to be gone, or comes with a new file.
+    /// to be gone, comes with a new file, or has had the time to go and did not.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl Ledger {
         let listed = self.file.voters().iter().find(|voter| voter.node == node).copied();
         let version = self.write_without(now, node)?;
         if let (Some(lead), Some(voter)) = (&mut self.lead, listed) {
-            lead.kept_out.insert(voter);
+            lead.kept_out.insert(voter, now);
         }
         self.settle(now);
         Ok(version)

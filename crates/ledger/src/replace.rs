@@ -58,16 +58,17 @@ impl Ledger {
         (is_due(silence) && self.spare().is_some()).then_some(Gone { node, why })
     }
 
-    /// Who was removed on request and has been gone since may ask anew when it comes back.
-    pub(crate) fn let_back_in(&mut self) {
+    /// Who was removed on request and has been gone since may ask anew when it comes back; also who
+    /// does not go, because its departure was refused elsewhere, or it began anew unseen.
+    pub(crate) fn let_back_in(&mut self, now: Moment) {
         let Some(lead) = self.lead.as_mut().filter(|lead| lead.is_idle(&self.file)) else { return };
         let (seen, asking) = (&self.seen, &mut lead.asking);
-        lead.kept_out.retain(|voter| {
+        lead.kept_out.retain(|voter, since| {
             let is_here = seen.get(&voter.node).is_some_and(|seen| seen.liveness != Liveness::Left);
             if !is_here {
                 asking.remove(&voter.node);
             }
-            is_here
+            is_here && now.since(*since) < GOING_TAKES
         });
     }
 
@@ -77,7 +78,7 @@ impl Ledger {
         lead.asking.iter().find_map(|(node, (file, _))| {
             let may_vote = self.seen.get(node).is_some_and(|s| s.liveness == Liveness::Alive);
             let voter = Voter { node: *node, file: *file };
-            (may_vote && !lead.kept_out.contains(&voter)).then_some(voter)
+            (may_vote && !lead.kept_out.contains_key(&voter)).then_some(voter)
         })
     }
 
@@ -101,3 +102,7 @@ impl Ledger {
 /// Patiences for which a forgotten voter must not have answered: it may have been forgotten by
 /// mistake, and then it says so within that time.
 const FORGOTTEN_PATIENCE: u32 = 3;
+
+/// From its removal on request until a node is gone: twice the longest time that its operator's
+/// command may take in its other groups.
+const GOING_TAKES: Duration = Duration::from_secs(60);

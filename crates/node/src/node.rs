@@ -255,6 +255,10 @@ impl Node {
         self.groups.get(name)
     }
 
+    pub(crate) fn has_member(&self, group: &GroupName, node: NodeId) -> bool {
+        self.shared.directory.member(group, node).is_some()
+    }
+
     /// Releases that the services of this node must keep.
     fn kept_releases(&self) -> Vec<Digest> {
         let mut kept: Vec<Digest> =

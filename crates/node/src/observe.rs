@@ -6,7 +6,7 @@
 use baton_ledger::View;
 use baton_rollout::{GroupState, MemberFile};
 use baton_supervise::ServiceState;
-use baton_types::{GroupName, Term};
+use baton_types::{GroupName, NodeId, Term};
 
 use crate::group::Group;
 use crate::node::Node;
@@ -21,6 +21,11 @@ impl Node {
     /// One of this node's groups; `None` if it has no such service.
     pub fn observe(&self, group: &GroupName) -> Option<Observation<'_>> {
         self.group(group).map(|group| Observation { group })
+    }
+
+    /// Whether another node counts among a group's members as far as this one has heard.
+    pub fn counts(&self, group: &GroupName, node: NodeId) -> bool {
+        self.has_member(group, node)
     }
 }
 

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::check::Violation;
-use crate::course::Course;
+use crate::course::{Course, Generation};
 use crate::faults::Fault;
 use crate::net::Weather;
 use crate::operator::Operator;
@@ -42,39 +42,42 @@ pub struct Campaign {
     world: World,
     operator: Operator,
     chaos: Duration,
-    /// Chance of the faults that came later, apart from the world's: without them a seed plays as
-    /// it always did.
-    further: Option<StdRng>,
+    /// Chance of the faults of later generations, each apart from the world's: without them a seed
+    /// plays as it did before.
+    second: Option<StdRng>,
+    third: Option<StdRng>,
 }
 
 impl Campaign {
     /// The campaign of that seed, with every fault.
     pub fn new(seed: u64, trace_lines: usize) -> Self {
-        Self::on(&Course { last_events: trace_lines, ..Course::of(seed) })
+        Self::of(Generation::NEWEST, seed, trace_lines)
     }
 
-    /// The campaign of that seed without disks that refuse a write, clocks that step, machines that
-    /// stand still or members that join late: seeds that broke a promise before these came play the
-    /// same life again.
-    pub fn plain(seed: u64, trace_lines: usize) -> Self {
-        Self::on(&Course { plain: true, last_events: trace_lines, ..Course::of(seed) })
+    /// The campaign of that seed with the faults of that generation and those before it: seeds that
+    /// broke a promise before the later ones came play the same life again.
+    pub fn of(generation: Generation, seed: u64, last_events: usize) -> Self {
+        Self::on(&Course { generation, last_events, ..Course::of(seed) })
     }
 
     /// The campaign of that course.
     pub fn on(course: &Course) -> Self {
-        let mut campaign = Self::first_floor(course);
-        if !course.plain {
+        let mut campaign = Self::first_generation(course);
+        if course.generation >= Generation::Second {
             campaign.world.setup.cut_into_waves_or_zones();
-            let mut further = StdRng::seed_from_u64(course.seed ^ 0xfa17_fa17);
-            campaign.world.faults.write_fails = [0, 0, 2, 20][further.random_range(0..4)];
-            campaign.further = Some(further);
+            let mut chance = StdRng::seed_from_u64(course.seed ^ 0xfa17_fa17);
+            campaign.world.faults.write_fails = [0, 0, 2, 20][chance.random_range(0..4)];
+            campaign.second = Some(chance);
+        }
+        if course.generation >= Generation::Third {
+            campaign.third = Some(StdRng::seed_from_u64(course.seed ^ 0x7412_d111));
         }
         campaign
     }
 
     /// What every course has. Everything is drawn, also what the course fixes, so that the rest
     /// stays the same.
-    fn first_floor(course: &Course) -> Self {
+    fn first_generation(course: &Course) -> Self {
         let mut rng = StdRng::seed_from_u64(course.seed ^ 0xca11_ab1e);
         let drawn = rng.random_range(3..=7);
         let mut setup = Setup::of(course.seed, course.hosts.unwrap_or(drawn));
@@ -87,7 +90,7 @@ impl Campaign {
         world.net.weather = weather(&mut rng);
         world.faults.write_max = Duration::from_millis(rng.random_range(1..=30));
         world.faults.dies_at_write = [0, 0, 1, 4][rng.random_range(0..4)];
-        Self { world, operator: Operator::default(), chaos, further: None }
+        Self { world, operator: Operator::default(), chaos, second: None, third: None }
     }
 
     /// Lives it.
@@ -116,7 +119,7 @@ impl Campaign {
         self.operator.promote(world);
         for host in 0..world.hosts.len() {
             let mut after = world.between(0, 5_000);
-            if self.further.as_mut().is_some_and(|chance| chance.random_range(0..10) == 0) {
+            if self.second.as_mut().is_some_and(|chance| chance.random_range(0..10) == 0) {
                 after += 60_000_000;
                 world.tally.count(Occurrence::JoinedLate);
             }
@@ -131,7 +134,8 @@ impl Campaign {
             let pause = self.world.between(200, 8_000);
             self.world.run_for(Duration::from_micros(pause));
             self.strike();
-            self.strike_further();
+            self.strike_second();
+            self.strike_third();
         }
     }
 
@@ -168,9 +172,9 @@ impl Campaign {
         }
     }
 
-    /// One of the faults that came later, sometimes.
-    fn strike_further(&mut self) {
-        let Some(chance) = self.further.as_mut() else { return };
+    /// One of the second generation's faults, sometimes.
+    fn strike_second(&mut self) {
+        let Some(chance) = self.second.as_mut() else { return };
         let world = &mut self.world;
         let host = chance.random_range(0..world.hosts.len());
         let span = Duration::from_millis(chance.random_range(50..=40_000));
@@ -180,6 +184,26 @@ impl Campaign {
             10..=12 => {
                 world.step_clock(host, chance.random_range(-YEAR_MILLIS..=YEAR_MILLIS));
             }
+            _ => {}
+        }
+    }
+
+    /// One of the third generation's, sometimes.
+    fn strike_third(&mut self) {
+        let Some(chance) = self.third.as_mut() else { return };
+        let world = &mut self.world;
+        match chance.random_range(0..100) {
+            0..=3 => {
+                let host = chance.random_range(0..world.hosts.len());
+                world.leave(host, chance.random_range(0..4) == 0);
+            }
+            4..=8 => world.come_back_to_the_ring(chance),
+            9..=11 => {
+                let host = chance.random_range(0..world.hosts.len());
+                let back = Duration::from_secs(chance.random_range(20..=90));
+                world.power_cycle(host, back);
+            }
+            12..=24 => world.forget_some(chance),
             _ => {}
         }
     }
@@ -198,6 +222,7 @@ impl Campaign {
         for host in 0..world.hosts.len() {
             world.go_on(host);
             world.start(host);
+            world.restart_if_left(host);
         }
         world.come_to_rest();
         // Somebody says that it may go on: what waited for him must come to rest, too.
@@ -210,97 +235,6 @@ impl Campaign {
                 world.come_to_rest();
             }
         }
-    }
-}
-
-impl World {
-    /// What the run came to, now that it has ended.
-    pub(crate) fn into_report(self) -> Result<Report, Box<Violation>> {
-        let rollouts = self.state().map_or(0, |state| state.history.len());
-        let version = self.checks.truth.as_ref().map_or(0, |truth| truth.mark.version);
-        match self.violation {
-            Some(violation) => Err(Box::new(violation)),
-            None => Ok(Report {
-                hash: self.trace.hash(),
-                events: self.trace.events(),
-                rollouts,
-                version,
-                hosts: self.hosts.len(),
-                chaos: Duration::ZERO,
-                lived: Duration::from_micros(self.now),
-                tally: self.tally,
-            }),
-        }
-    }
-
-    /// Runs on until nothing is left to do; that it does not is a violation.
-    fn come_to_rest(&mut self) {
-        self.run_for(Duration::from_secs(20));
-        let end = self.now() + PEACE_BOUND;
-        let mut restless = self.restless();
-        while restless.is_some() && self.now() < end && self.violation.is_none() {
-            self.run_for(Duration::from_secs(5));
-            restless = self.restless();
-        }
-        if let Some((invariant, what)) = restless {
-            self.violate(invariant, what);
-        }
-    }
-
-    /// What keeps a world without faults from being at rest, and which promise says it should be.
-    pub fn restless(&self) -> Option<(&'static str, String)> {
-        let Some(truth) = &self.checks.truth else {
-            return Some((PROGRESS, "no record was ever committed".to_owned()));
-        };
-        let leads = |node: &baton_node::Node| {
-            node.observe(&self.group).is_some_and(|seen| seen.is_leading())
-        };
-        let leaders = self.hosts.iter().filter_map(|host| host.node.as_ref()).filter(|n| leads(n));
-        if leaders.count() != 1 {
-            return Some((PROGRESS, "there is no single leader".to_owned()));
-        }
-        let state = &truth.state;
-        if let Some(rollout) = &state.rollout {
-            if !rollout.state.is_paused() || rollout.reason.is_empty() {
-                let what =
-                    format!("rollout {:?} is {}: {}", rollout.id, rollout.state, rollout.reason);
-                return Some((PROGRESS, what));
-            }
-            // One that was offered its turn before waits with it; one that has taken it ends it.
-            if rollout.open_turns().any(|turn| turn.state != baton_rollout::TurnState::Offered) {
-                return Some((PROGRESS, "a taken turn does not end".to_owned()));
-            }
-        }
-        (0..self.hosts.len()).find_map(|host| self.diverges(host)).map(|what| (CONVERGENCE, what))
-    }
-
-    /// How a member differs from what the ledger has for it, if it should not.
-    fn diverges(&self, host: usize) -> Option<String> {
-        let state = self.state()?;
-        let machine = &self.hosts[host];
-        let node = machine.node.as_ref()?;
-        if state.cordons.contains(&machine.id) || state.gave_up.contains(&machine.id) {
-            return None;
-        }
-        // Everybody waits for an operator, members that returned among them.
-        let halted = state.pause.is_some() || state.rollout.is_some();
-        let wants = state.target_of(machine.id).map(|target| target.release.digest);
-        let seen = node.observe(&self.group)?;
-        let has = seen.member().running.as_ref().map(|target| target.release.digest);
-        if wants != has && !halted {
-            let name = |digest: Option<baton_types::Digest>| {
-                digest.map_or("nothing".to_owned(), |digest| self.depot.version(&digest))
-            };
-            return Some(format!("{} has {}, the ledger {}", machine.name, name(has), name(wants)));
-        }
-        let good = has.and_then(|digest| self.depot.behaviour(host, &digest)).is_some_and(|b| {
-            b.healthy_after.is_some() && b.ill_after.is_none() && b.exits_after.is_none()
-        });
-        let runs = machine.process.as_ref().map(|process| process.digest);
-        if good && (runs != has || !self.is_well(host)) {
-            return Some(format!("{} is not well on what it has", machine.name));
-        }
-        None
     }
 }
 
@@ -335,10 +269,3 @@ const CHAOS_MAX_SECONDS: u64 = 240;
 
 /// How far a clock steps, in milliseconds.
 const YEAR_MILLIS: i64 = 365 * 86_400_000;
-
-/// Within it a group in peace comes to rest: an election, the rest of a rollout of seven members
-/// and its catch-up, each turn with a timeout at worst, and the timeouts that end in a pause.
-const PEACE_BOUND: Duration = Duration::from_secs(900);
-
-const PROGRESS: &str = "invariant 7 (progress)";
-const CONVERGENCE: &str = "invariant 8 (convergence)";

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the same course is the same life, and [`Course::command`] names exactly that course.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::campaign::{Campaign, Report};
@@ -16,16 +17,47 @@ pub struct Course {
     pub hosts: Option<usize>,
     /// How long faults and operators go on; by chance if `None`.
     pub chaos: Option<Duration>,
-    /// Without the faults that came later, so that a seed plays the life that it had before them.
-    pub plain: bool,
+    /// Which faults there are. A seed that was found under an earlier generation plays the same life
+    /// again under that one.
+    pub generation: Generation,
     /// How many of the last events a broken promise is told with.
     pub last_events: usize,
+}
+
+/// Faults come in generations: each has those of the one before it, and draws its own from a
+/// generator of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Generation {
+    /// Network, kills, power, depot, programs, operators.
+    First,
+    /// And refused writes, machines and daemons that stand still, clocks that step, members that
+    /// join late, waves, zones.
+    Second,
+    /// And members that leave or are forgotten.
+    Third,
+}
+
+impl Generation {
+    /// What is played if nobody says otherwise.
+    pub const NEWEST: Self = Self::Third;
+
+    /// The generation with that number, counted from 1.
+    pub fn numbered(number: usize) -> Option<Self> {
+        [Self::First, Self::Second, Self::Third].get(number.checked_sub(1)?).copied()
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", *self as usize + 1)
+    }
 }
 
 impl Course {
     /// Everything that is left to chance is decided by `seed`.
     pub fn of(seed: u64) -> Self {
-        Self { seed, hosts: None, chaos: None, plain: false, last_events: LAST_EVENTS }
+        let generation = Generation::NEWEST;
+        Self { seed, hosts: None, chaos: None, generation, last_events: LAST_EVENTS }
     }
 
     /// The same with another seed.
@@ -43,8 +75,8 @@ impl Course {
         if let Some(chaos) = self.chaos {
             command += &format!(" --minutes {}", chaos.as_secs() / 60);
         }
-        if self.plain {
-            command += " --plain";
+        if self.generation != Generation::NEWEST {
+            command += &format!(" --generation {}", self.generation);
         }
         command
     }
@@ -73,10 +105,20 @@ mod tests {
         let course = Course {
             hosts: Some(4),
             chaos: Some(Duration::from_secs(120)),
-            plain: true,
+            generation: Generation::First,
             ..course.with_seed(8)
         };
-        assert_eq!(course.command(), "baton sim --seed 8 --hosts 4 --minutes 2 --plain");
+        assert_eq!(course.command(), "baton sim --seed 8 --hosts 4 --minutes 2 --generation 1");
+    }
+
+    #[test]
+    fn generations_are_counted_from_one() {
+        for number in 1..=3 {
+            let found = Generation::numbered(number).expect("one");
+            assert_eq!(found.to_string(), number.to_string());
+        }
+        assert_eq!((Generation::numbered(0), Generation::numbered(4)), (None, None));
+        assert_eq!(Generation::numbered(3), Some(Generation::NEWEST));
     }
 
     #[test]

@@ -97,6 +97,7 @@ impl World {
                     &format!("reply {request}: {}", crate::operator::reply_words(&reply)),
                 );
                 self.check_reply(host, &reply);
+                self.departed(request, &reply);
                 self.replies.insert(request, reply);
             }
             Effect::Log(line) => {
@@ -105,7 +106,8 @@ impl World {
                 }
             }
             Effect::GoodbyeSaid => {
-                self.later(0, What::Fault(Fault::Kill { host, back: None }));
+                let life = self.hosts[host].life;
+                self.later(0, What::Fault(Fault::Ends { host, life }));
             }
             Effect::Census { .. } | Effect::Loaded { .. } => {}
         }

@@ -19,6 +19,8 @@ use crate::world::{What, World};
 pub(crate) enum Fault {
     /// SIGKILL for the daemon; it is started again after so many microseconds, or by hand.
     Kill { host: usize, back: Option<u64> },
+    /// The daemon of that life ends after its goodbye.
+    Ends { host: usize, life: u64 },
     /// The power fails.
     PowerOff { host: usize, back: Option<u64> },
     /// The machine reboots in good order: nothing is lost, but its programs end.
@@ -31,6 +33,11 @@ impl World {
     pub(crate) fn befall(&mut self, fault: Fault) {
         match fault {
             Fault::Kill { host, back } => self.kill_back(host, back),
+            Fault::Ends { host, life } => {
+                if self.is_life(host, life) {
+                    self.kill_back(host, None);
+                }
+            }
             Fault::PowerOff { host, back } => {
                 self.say(host, "the power fails");
                 self.tally.count(Occurrence::PowerFailed);

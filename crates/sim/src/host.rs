@@ -8,6 +8,7 @@ use baton_types::{BootNonce, Digest, Moment, NodeId, NodeName, Now, Text, WallTi
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 
+use crate::departures::Standing;
 use crate::disk::Disk;
 use crate::program::Process;
 use crate::settings::{Setup, ZONE_LABEL, group};
@@ -56,6 +57,9 @@ pub(crate) struct Host {
     /// A machine or daemon comes back by itself then; another plan replaces it.
     pub(crate) plan: u64,
     pub(crate) next_pid: u32,
+    /// The life in which it was told to leave the ring: only a new start joins again.
+    pub(crate) leaves_in: Option<u64>,
+    pub(crate) standing: Standing,
 }
 
 impl Host {
@@ -91,7 +95,14 @@ impl Host {
             tick_at: None,
             plan: 0,
             next_pid: 100,
+            leaves_in: None,
+            standing: Standing::default(),
         }
+    }
+
+    /// Whether its daemon has left the ring, or is about to.
+    pub(crate) fn wants_to_leave(&self) -> bool {
+        self.node.is_some() && self.leaves_in == Some(self.life)
     }
 
     /// When it goes on, if it stands still at `now`.

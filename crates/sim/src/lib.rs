@@ -15,6 +15,7 @@
 pub mod campaign;
 pub mod check;
 pub mod course;
+mod departures;
 pub mod depot;
 mod disk;
 mod effects;
@@ -23,6 +24,7 @@ mod host;
 pub mod net;
 pub mod operator;
 pub mod program;
+mod rest;
 pub mod runner;
 pub mod scenario;
 pub mod script;
@@ -35,7 +37,7 @@ pub mod world;
 
 pub use campaign::Campaign;
 pub use check::Violation;
-pub use course::Course;
+pub use course::{Course, Generation};
 pub use net::{Network, Weather};
 pub use program::{Behaviour, Play};
 pub use runner::{Runner, Sum};

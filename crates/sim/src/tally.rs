@@ -138,6 +138,10 @@ occurrences! {
     Rebooted, "machine rebooted by a hook";
     ClockStepped, "clock stepped by up to a year";
     JoinedLate, "member joined late";
+    MemberLeft, "member left the ring";
+    MemberForgotten, "dead member forgotten";
+    ForgottenAlive, "living member forgotten";
+    MemberReturned, "member back that left or was forgotten";
     ProgramEnded, "program ended by itself";
     LeaderChanged, "another leader";
     TurnFailed, "turn failed";

@@ -14,6 +14,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::check::{Checks, Violation};
+use crate::departures::Departure;
 use crate::depot::Depot;
 use crate::host::Host;
 use crate::net::Network;
@@ -44,6 +45,8 @@ pub struct World {
     pub(crate) violation: Option<Violation>,
     pub(crate) replies: BTreeMap<u64, Reply>,
     pub(crate) next_request: u64,
+    /// Requests whose answer makes somebody a member no more.
+    pub(crate) departures: BTreeMap<u64, Departure>,
     /// Programs started so far: which release, on which host.
     pub(crate) launches: Vec<(usize, Digest)>,
     pub(crate) traffic: Traffic,
@@ -129,6 +132,7 @@ impl World {
             violation: None,
             replies: BTreeMap::new(),
             next_request: 0,
+            departures: BTreeMap::new(),
             launches: Vec::new(),
             traffic: Traffic::default(),
             queue: BTreeMap::new(),

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use baton_sim::Generation;
 use clap::{ArgGroup, Args};
 
 use super::Json;
@@ -15,7 +16,7 @@ use super::Json;
 )]
 pub(crate) struct SimArgs {
     /// Play this scenario: a TOML file with hosts, a policy and steps
-    #[arg(value_name = "SCENARIO", conflicts_with_all = ["seeds", "hosts", "minutes", "jobs", "plain"])]
+    #[arg(value_name = "SCENARIO", conflicts_with_all = ["seeds", "hosts", "minutes", "jobs", "generation"])]
     pub(crate) scenario: Option<PathBuf>,
     /// Play one life under faults; with a scenario, what is left to chance in it
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
@@ -32,10 +33,10 @@ pub(crate) struct SimArgs {
     /// Threads, 1 to 256; as many as this machine has cores if left out
     #[arg(long, value_name = "N", value_parser = jobs, conflicts_with = "seed")]
     pub(crate) jobs: Option<usize>,
-    /// Without the faults that came later: refused writes, machines that stand still, clocks that
-    /// step, members that join late, waves and zones
-    #[arg(long)]
-    pub(crate) plain: bool,
+    /// Only the faults of the first N generations, 1 to 3, so that a seed plays the life that it had
+    /// when there were no others; all if left out
+    #[arg(long, value_name = "N", value_parser = generation)]
+    pub(crate) generation: Option<Generation>,
     /// Print one number over everything that happened, for each seed
     #[arg(long, conflicts_with = "scenario")]
     pub(crate) trace_digest: bool,
@@ -73,6 +74,11 @@ fn jobs(text: &str) -> Result<usize, String> {
     within(text, JOBS)
 }
 
+fn generation(text: &str) -> Result<Generation, String> {
+    let number = within(text, GENERATIONS)?;
+    Generation::numbered(number).ok_or_else(|| "no such generation".to_owned())
+}
+
 fn last(text: &str) -> Result<usize, String> {
     within(text, LAST)
 }
@@ -93,6 +99,9 @@ const MINUTES: RangeInclusive<usize> = 1..=60;
 
 /// More threads than a large machine has cores gain nothing.
 const JOBS: RangeInclusive<usize> = 1..=256;
+
+/// Those that there are.
+const GENERATIONS: RangeInclusive<usize> = 1..=Generation::NEWEST as usize + 1;
 
 /// What fits memory for every seed that is played at the same time.
 const LAST: RangeInclusive<usize> = 0..=100_000;

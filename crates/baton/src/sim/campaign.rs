@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use baton_sim::{Course, Runner, Sum};
+use baton_sim::{Course, Generation, Runner, Sum};
 
 use crate::args::SimArgs;
 use crate::exit::{DONE, Failure};
@@ -102,7 +102,7 @@ fn course(args: &SimArgs) -> Course {
     Course {
         hosts: args.hosts,
         chaos: args.minutes.map(|minutes| Duration::from_secs(60 * minutes)),
-        plain: args.plain,
+        generation: args.generation.unwrap_or(Generation::NEWEST),
         last_events: args.last,
         ..Course::of(0)
     }
@@ -274,7 +274,8 @@ mod tests {
         assert_eq!(failure, Failure::failed("never occurred in 300 seeds: partition"));
         assert_eq!(verdict(&sum, &[]), Ok(()));
         assert!(missing_is_judged(&sum, &Course::of(0)));
-        assert!(!missing_is_judged(&sum, &Course { plain: true, ..Course::of(0) }));
+        let earlier = Course { generation: Generation::Second, ..Course::of(0) };
+        assert!(!missing_is_judged(&sum, &earlier));
         assert!(!missing_is_judged(&Sum { seeds: 199, ..Sum::default() }, &Course::of(0)));
     }
 }

@@ -221,6 +221,52 @@ fn who_was_removed_on_request_votes_again_when_it_comes_back() {
 }
 
 #[test]
+fn who_was_removed_on_request_and_does_not_go_votes_again() {
+    let mut world = World::formed(10, 3);
+    let leader = world.leader().expect("a leader");
+    let stays = (leader + 1) % 3;
+    let now = world.now;
+    assert!(world.ledger(leader).remove_voter(now, node(stays)).is_ok());
+    world.after(leader);
+    world.run(ms(50_000));
+    assert_eq!(world.checks.newest.as_ref().expect("one").voters.len(), 2);
+    world.run_until("readmission", ms(30_000), |world| all_vote(world, 3));
+    assert_eq!(world.leader(), Some(leader), "the same leader lets it in");
+}
+
+#[test]
+fn who_was_removed_before_it_had_the_first_record_votes_in_the_end() {
+    for leader_changes in [false, true] {
+        let mut world = World::new(13, 4, 4);
+        (0..4).for_each(|host| world.boot(host));
+        // Everybody has accepted, and the first record is on its way to the proposer's disk.
+        let (leader, late) = (0, 1);
+        world.run_until("formation", ms(5_000), |world| {
+            world.hosts[leader].ledger.as_ref().is_some_and(|l| l.forming.founding.is_some())
+        });
+        world.isolate(late);
+        world.run(ms(10));
+        let disk = &world.hosts[late].disk;
+        let waits = matches!(disk, Disk::Holds(file) if file.record.is_none()
+            && file.formation.accepted.is_some());
+        assert!(waits, "{disk:?}");
+        world.left.insert(late);
+        world.run_until("its removal", ms(20_000), |world| {
+            world.checks.newest.as_ref().is_some_and(|record| record.voters.len() == 3)
+        });
+        if leader_changes {
+            world.crash(leader);
+            world.run_until("another leader", ms(5_000), |world| world.leader().is_some());
+            world.boot(leader);
+            world.run(ms(2_000));
+        }
+        world.left.remove(&late);
+        world.cut.clear();
+        world.run_until("readmission", ms(20_000), |world| all_vote(world, 4));
+    }
+}
+
+#[test]
 fn a_leader_that_removes_itself_steps_down_after_the_commit() {
     let mut world = World::formed(11, 3);
     let leader = world.leader().expect("a leader");

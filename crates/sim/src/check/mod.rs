@@ -160,6 +160,7 @@ impl World {
 
     /// Looks at one node after an event, before what it wants done is done.
     pub(crate) fn check(&mut self, host: usize) {
+        self.look_for_those_back(host);
         let Some(node) = self.hosts[host].node.as_ref() else { return };
         let Some(seen) = node.observe(&self.group) else { return };
         let place = seen.place().map(|(term, version)| Mark { term, version });
@@ -258,6 +259,7 @@ impl World {
             settled
                 && machine.node.is_some()
                 && long_ago(machine.daemon_since)
+                && self.counts_since(*host).is_some_and(|since| since == 0 || long_ago(since))
                 && long_ago(machine.stood_still_until())
                 && self.well_since(*host).is_some_and(long_ago)
         };
@@ -372,9 +374,10 @@ impl World {
         // Members that never ran a release lose nothing and count for nothing.
         let ran = |other: &usize| self.launches.iter().any(|(on, _)| on == other);
         let others = (0..self.hosts.len()).filter(|other| *other != host).filter(ran);
-        let others = others.map(|other| Disruption {
-            node: self.hosts[other].id,
-            unwell_since: self.unwell_since(other),
+        let others = others.filter_map(|other| {
+            let counts_since = self.counts_since(other)?;
+            let unwell_since = self.unwell_since(other).map(|since| since.max(counts_since));
+            Some(Disruption { node: self.hosts[other].id, unwell_since })
         });
         let others: Vec<Disruption> = others.collect();
         let stop = Stop {
