@@ -6,6 +6,7 @@
 //! shares no code with those crates: the simulator runs the code, the model checks the rules.
 //! `docs/model.md` says what is left out and why.
 
+pub mod formation;
 pub mod group;
 pub mod state;
 mod steps;
