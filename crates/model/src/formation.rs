@@ -7,7 +7,7 @@
 //!
 //! A node may be taken for dead at any time, rightly or wrongly, and so may see any members.
 
-use stateright::{Model, Property};
+use stateright::{Model, Property, Representative};
 
 /// The bounds, and the rule that is broken on purpose.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ pub struct Node {
 
 /// One lineage: what was sent about it. A *seat* is a node with one of its files; sets of seats
 /// have the first files in the low half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lineage {
     /// The proposer's seat.
     pub proposer: u8,
@@ -155,6 +155,7 @@ impl Model for Formation {
             Action::Crash(node) => self.crash(&mut state, node),
             Action::LoseFile(node) => self.lose_file(&mut state, node),
         };
+        state.forget();
         (did && state != *last).then_some(state)
     }
 
@@ -166,18 +167,21 @@ impl Model for Formation {
                     founded().all(|other| one == other || one.listed & other.listed == 0)
                 })
             }),
-            Property::always("a file that refused a lineage holds nothing of it", |_, s: &State| {
-                let holds_refused = |node: &Node| {
-                    node.holds && node.lineage.is_some_and(|own| node.refused & bit(own) != 0)
-                };
-                !s.nodes.iter().any(holds_refused)
-            }),
+            Property::always(
+                "a file that refused a lineage holds nothing of it",
+                |_, s: &State| {
+                    let holds_refused = |node: &Node| {
+                        node.holds && node.lineage.is_some_and(|own| node.refused & bit(own) != 0)
+                    };
+                    !s.nodes.iter().any(holds_refused)
+                },
+            ),
             // With this the model of the group goes on.
             Property::always("a voter belongs to what lists it, or is silent", |_, s: &State| {
                 (0..).zip(&s.nodes).all(|(me, node)| {
-                    let listed = (0..).zip(&s.lineages).filter(|(_, lineage)| {
-                        lineage.listed & seat_bit(me, node) != 0
-                    });
+                    let listed = (0..)
+                        .zip(&s.lineages)
+                        .filter(|(_, lineage)| lineage.listed & seat_bit(me, node) != 0);
                     let mut lineages = listed.map(|(number, _)| number);
                     lineages.all(|number| {
                         node.lineage == Some(number) || node.refused & bit(number) != 0
@@ -189,15 +193,14 @@ impl Model for Formation {
             }),
             Property::sometimes("one is founded after another one was given up", |_, s: &State| {
                 s.lineages.iter().any(|lineage| {
-                    let voters = lineage.listed | lineage.listed >> NODES;
-                    let gave_up = |other: &Lineage| other.refusals & voters != 0;
+                    let gave_up = |other: &Lineage| other.refusals & lineage.listed != 0;
                     lineage.is_founded() && s.lineages.iter().any(gave_up)
                 })
             }),
             Property::sometimes("a first record is dropped", |_, s: &State| {
-                s.lineages.iter().any(|lineage| {
-                    lineage.held & lineage.refusals & lineage.proposer_bit() != 0
-                })
+                s.lineages
+                    .iter()
+                    .any(|lineage| lineage.held & lineage.refusals & lineage.proposer_bit() != 0)
             }),
         ]
     }
@@ -244,6 +247,10 @@ impl Formation {
     fn accept(&self, state: &mut State, me: u8, number: u8) -> bool {
         let node = &mut state.nodes[usize::from(me)];
         let lineage = &mut state.lineages[usize::from(number)];
+        // Nothing comes of a lineage that its proposer gave up: it would only hold the node up.
+        if lineage.is_withdrawn() {
+            return false;
+        }
         let is_free = node.lineage.is_none() || (self.has(Break::AcceptsAnother) && !node.holds);
         let is_asked = lineage.voters & bit(me) != 0;
         if !is_free || !is_asked || node.refused & bit(number) != 0 {
@@ -346,6 +353,20 @@ impl Formation {
 }
 
 impl State {
+    /// Forgets what no step asks for any more, so that states that differ in nothing else are one.
+    fn forget(&mut self) {
+        for (number, lineage) in (0..).zip(&mut self.lineages) {
+            if lineage.listed != 0 {
+                lineage.accepts = 0;
+            }
+            if lineage.is_withdrawn() {
+                (lineage.voters, lineage.accepts) = (0, 0);
+                lineage.refusals = lineage.proposer_bit();
+                self.nodes.iter_mut().for_each(|node| node.refused &= !bit(number));
+            }
+        }
+    }
+
     /// The node, and the lineage to which it belongs.
     fn own(&mut self, me: u8) -> Option<(&mut Node, &mut Lineage)> {
         let node = &mut self.nodes[usize::from(me)];
@@ -375,10 +396,34 @@ impl State {
     }
 }
 
+/// The order in which lineages were proposed means nothing.
+impl Representative for State {
+    fn representative(&self) -> Self {
+        let mut order: Vec<usize> = (0..self.lineages.len()).collect();
+        order.sort_by_key(|number| self.lineages[*number]);
+        let number_of = |old: u8| order.iter().position(|number| *number == usize::from(old));
+        let renumber = |mut node: Node| {
+            node.lineage = node.lineage.and_then(number_of).map(|number| number as u8);
+            let refused = (0..).zip(&order).filter(|(_, old)| node.refused & 1 << **old != 0);
+            node.refused = refused.fold(0, |all, (number, _)| all | bit(number));
+            node
+        };
+        Self {
+            nodes: self.nodes.map(renumber),
+            lineages: order.iter().map(|number| self.lineages[*number]).collect(),
+        }
+    }
+}
+
 impl Lineage {
     /// Whether the first record is committed: a majority of the voters that it lists held it.
     fn is_founded(&self) -> bool {
         self.listed != 0 && is_majority(self.held & self.listed, self.listed)
+    }
+
+    /// Whether its proposer gave it up before there was a first record.
+    const fn is_withdrawn(&self) -> bool {
+        self.listed == 0 && self.refusals & self.proposer_bit() != 0
     }
 
     const fn proposer_bit(&self) -> u8 {

@@ -35,8 +35,6 @@ pub struct Group {
 pub enum Break {
     /// A vote is only in memory.
     VoteNotPersisted,
-    /// A node that holds no record stands for election.
-    StandsWithoutRecord,
     /// A leader commits the record that it found as it is, in its old term.
     CommitForeignTerm,
     /// A leader counts itself before its record is on its disk.
@@ -217,8 +215,7 @@ impl Group {
     /// only a voter that holds a record does.
     fn stand(&self, state: &mut State, me: u8) -> bool {
         let node = &mut state.nodes[usize::from(me)];
-        let is_voter = node.disk.version > 0 || self.has(Break::StandsWithoutRecord);
-        if node.term >= self.terms || !is_voter {
+        if node.term >= self.terms || node.disk == Record::NONE {
             return false;
         }
         node.enter(node.term + 1);
@@ -235,11 +232,7 @@ impl Group {
         let asks = state.nodes[usize::from(candidate)];
         let node = &mut state.nodes[usize::from(me)];
         let Role::Candidate { votes } = asks.role else { return false };
-        let is_free = match node.vote {
-            _ if asks.term > node.term => true,
-            Some(vote) => vote == candidate,
-            None => true,
-        };
+        let is_free = asks.term > node.term || node.vote.is_none_or(|vote| vote == candidate);
         let is_new = asks.disk.mark() >= node.disk.mark() || self.has(Break::VotesForOlder);
         if asks.term < node.term || !is_free || !is_new {
             return false;

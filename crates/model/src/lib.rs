@@ -1,5 +1,5 @@
 //! A small model of the protocol, explored completely by a model checker (stateright): every order
-//! of messages, losses, repeats, silences and one crash within the bounds.
+//! of messages, losses, repeats and crashes within the bounds.
 //!
 //! The model is written from the pages `docs/ledger.md` and `docs/rollout.md` and follows the code
 //! of `crates/ledger` and `crates/rollout`; each action names the rule that it stands for. It

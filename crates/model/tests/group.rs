@@ -7,9 +7,9 @@ use stateright::{Checker, Model};
 /// The bounds of the gate. `BATON_MODEL_TERMS`, `_VERSIONS` and `_CLAIMS` change them.
 fn bounds() -> Group {
     Group {
-        terms: number("BATON_MODEL_TERMS", 2),
+        terms: number("BATON_MODEL_TERMS", 3),
         versions: number("BATON_MODEL_VERSIONS", 4),
-        claims: number("BATON_MODEL_CLAIMS", 1),
+        claims: number("BATON_MODEL_CLAIMS", 2),
         broken: None,
     }
 }
