@@ -1,20 +1,19 @@
 //! Election, the register and two turns of one group of three nodes.
 //!
-//! Invariant: an action does only what one node can do at one moment with what it holds itself;
-//! what the properties need to know beside that is in [`Ghost`], which no action asks.
+//! Invariant: an action does only what one node can do at one moment with what it holds itself and
+//! what others sent; what the properties need to know beside that is in [`Ghost`], which no action
+//! asks.
 //!
-//! The network is the set of messages ever sent. A message may be taken at any time, any number of
-//! times, by its receiver, or never: that is loss, repetition and reordering without a bound. A
-//! write and what it releases are one step, because a crash between the two is a crash after which
-//! the message was lost; only a leader's own write is a step of its own, since its record is sent
-//! before it is on its disk.
-
-use std::collections::BTreeSet;
+//! What was sent stays, and may be taken at any time, any number of times, or never: that is loss,
+//! repetition and reordering without a bound. A write and what it releases are one step, because a
+//! crash between the two is a crash after which the message was lost; only a leader's own write is
+//! a step of its own, since its record is sent before it is on its disk. Nodes crash as often as
+//! they like.
 
 use stateright::{Model, Property};
 
 use crate::state::{
-    Action, Ghost, Message, NODES, Node, Record, Role, Stage, State, TURNS, Turn, bit, follows,
+    Action, Append, Ghost, NODES, Node, Record, Role, Stage, State, TURNS, Turn, bit, follows,
     is_majority, turn_of,
 };
 
@@ -25,8 +24,6 @@ pub struct Group {
     pub terms: u8,
     /// The highest version of a record.
     pub versions: u8,
-    /// Crashes with a restart in one run.
-    pub crashes: u8,
     /// Claims of one member.
     pub claims: u8,
     /// What is done wrong, if anything.
@@ -59,83 +56,100 @@ impl Model for Group {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        // Formation has ended: the founder leads the first term, its first record is committed
-        // and offers the first turn.
+        // The end of the formation: every voter has accepted, which is a vote for the founder in
+        // the first term, and the first record is on the founder's disk. It offers the first turn.
         let first =
             Record { term: 1, version: 1, turns: [Turn::Offered, Turn::Waiting], counted: 0 };
-        let node = |role| Node {
+        let node = |disk, role| Node {
             term: 1,
             vote: Some(0),
-            disk: first,
-            newest: first,
+            disk,
+            newest: disk,
             role,
             stage: Stage::Before,
             claim: None,
             claims: 0,
             over: false,
         };
-        let follower = node(Role::Follower { hears: true, promised: false });
-        let leader = node(Role::Leader { acks: 0b110, saved: true, idle: true });
+        let voter = node(Record::NONE, Role::Follower);
+        let founder = node(first, Role::Leader { acks: 0, saved: true, idle: false });
         let mut led = [0; 5];
-        led[1] = 1;
-        vec![State {
-            nodes: [leader, follower, follower],
-            sent: BTreeSet::from([Message::Offer { turn: 0 }]),
-            crashes: 0,
+        led[1] = bit(0);
+        let mut state = State {
+            nodes: [founder, voter, voter],
+            appends: vec![Append { term: 1, from: 0, record: first }],
+            offers: 0,
+            claims: [0; TURNS],
+            gos: [0; TURNS],
             ghost: Ghost {
-                truth: first,
+                truth: Record::NONE,
                 lost: false,
                 led,
                 taken: [0; TURNS],
                 late: false,
                 early: false,
-                changed: false,
-                crashed: false,
             },
-        }]
+        };
+        state.forget();
+        vec![state]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for node in 0..NODES as u8 {
             actions.extend([
-                Action::Silence(node),
                 Action::Stand(node),
+                Action::Lead(node),
                 Action::Saved(node),
                 Action::Commit(node),
-                Action::ClaimTurn(node),
-                Action::WindowEnds(node),
-                Action::Finish(node),
                 Action::Crash(node),
             ]);
-            for other in (0..NODES as u8).filter(|other| *other != node) {
-                actions.push(Action::Promise(node, other));
+            let others = (0..NODES as u8).filter(|other| *other != node);
+            actions.extend(others.map(|candidate| Action::Vote(node, candidate)));
+            let appends = state.appends.iter();
+            let taken = appends.filter(|append| append.concerns(node, &state.nodes));
+            actions.extend(taken.map(|append| Action::Take(node, *append)));
+        }
+        for turn in 0..TURNS as u8 {
+            let member = turn + 1;
+            actions.extend([
+                Action::ClaimTurn(member),
+                Action::WindowEnds(member),
+                Action::Finish(member),
+            ]);
+            let sent = |bits: u8| (0..8).filter(move |claim| bits & bit(*claim) != 0);
+            let gos = sent(state.gos[usize::from(turn)]);
+            actions.extend(gos.map(|claim| Action::Go(member, claim)));
+            for node in 0..NODES as u8 {
+                actions.extend([Action::Outcome(node, turn), Action::Expire(node, turn)]);
+                let claims = sent(state.claims[usize::from(turn)]);
+                actions.extend(claims.map(|claim| Action::Claimed(node, turn, claim)));
             }
-            for turn in 0..TURNS as u8 {
-                actions.push(Action::Expire(node, turn));
-            }
-            let own = &state.nodes[usize::from(node)];
-            let taken = state.sent.iter().filter(|message| message.concerns(node, own));
-            actions.extend(taken.map(|message| Action::Take(node, *message)));
         }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         let did = match action {
-            Action::Silence(node) => state.silence(node),
-            Action::Promise(node, by) => state.promise(node, by),
             Action::Stand(node) => self.stand(&mut state, node),
-            Action::Take(node, message) => self.take(&mut state, node, message),
+            Action::Vote(node, candidate) => self.vote(&mut state, node, candidate),
+            Action::Lead(node) => self.lead(&mut state, node),
+            Action::Take(node, append) => self.take(&mut state, node, append),
             Action::Saved(node) => state.saved(node),
             Action::Commit(node) => self.commit(&mut state, node),
             Action::ClaimTurn(node) => self.claim(&mut state, node),
             Action::WindowEnds(node) => self.window_ends(&mut state, node),
+            Action::Claimed(node, turn, claim) => self.claimed(&mut state, node, turn, claim),
+            Action::Go(node, claim) => state.go(node, claim),
             Action::Finish(node) => state.finish(node),
+            Action::Outcome(node, turn) => self.outcome(&mut state, node, turn),
             Action::Expire(node, turn) => self.expire(&mut state, node, turn),
             Action::Crash(node) => self.crash(&mut state, node),
         };
+        if !did {
+            return None;
+        }
         state.forget();
-        (did && state != *last).then_some(state)
+        (state != *last).then_some(state)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -173,10 +187,20 @@ impl Model for Group {
                 matches!(state.ghost.truth.turns[1], Turn::Taken(_))
             }),
             Property::sometimes("a leader changes in a turn", |_, state: &State| {
-                state.ghost.changed
+                let truth = &state.ghost.truth;
+                let is_new = |node: &Node| {
+                    matches!(node.role, Role::Leader { .. }) && node.term > truth.term
+                };
+                state.nodes.iter().any(is_new) && truth.turns.iter().any(|turn| turn.is_open())
             }),
+            // A follower of a term in which it led itself has crashed since.
             Property::sometimes("a node crashes in its turn", |_, state: &State| {
-                state.ghost.crashed
+                (0..).zip(&state.nodes).any(|(me, node)| {
+                    let own = |append: &Append| append.from == me && append.term == node.term;
+                    node.stage == Stage::Begun
+                        && node.role == Role::Follower
+                        && state.appends.iter().any(own)
+                })
             }),
         ]
     }
@@ -187,98 +211,77 @@ impl Group {
         self.broken == Some(broken)
     }
 
-    /// Ledger, electing: "it enters the next term, writes its vote for itself, and asks for votes".
+    /// Ledger, electing: "it enters the next term, writes its vote for itself, and asks for votes";
+    /// only a voter that holds a record does.
     fn stand(&self, state: &mut State, me: u8) -> bool {
         let node = &mut state.nodes[usize::from(me)];
-        let Role::Follower { hears: false, promised: true } = node.role else { return false };
-        if node.term >= self.terms {
+        if node.term >= self.terms || node.disk == Record::NONE {
             return false;
         }
-        node.term += 1;
+        node.enter(node.term + 1);
         node.vote = Some(me);
         node.role = Role::Candidate { votes: bit(me) };
-        let (term, mark) = (node.term, node.disk.mark());
-        state.sent.insert(Message::Vote { term, from: me, mark })
-    }
-
-    fn take(&self, state: &mut State, me: u8, message: Message) -> bool {
-        match message {
-            Message::Vote { term, from, mark } => self.vote(state, me, (term, from, mark)),
-            Message::Voted { term, from, to } if to == me => self.voted(state, me, term, from),
-            Message::Append { term, from, mark, turns, counted } => {
-                let record = Record { term: mark.0, version: mark.1, turns, counted };
-                self.append(state, me, term, from, record)
-            }
-            Message::Held { term, from, mark } => state.held(me, term, from, mark),
-            Message::Claim { turn, claim } => self.claimed(state, me, turn, claim),
-            Message::Go { turn, claim } => self.go(state, me, turn, claim),
-            Message::Outcome { turn } => self.outcome(state, me, turn),
-            Message::Voted { .. } | Message::Offer { .. } => false,
-        }
+        true
     }
 
     /// Ledger, electing: "a vote goes to at most one candidate per term, only to one whose record
-    /// is at least as new, and only while no leader is heard"; it is on disk before it is said.
-    fn vote(&self, state: &mut State, me: u8, (term, from, mark): (u8, u8, (u8, u8))) -> bool {
+    /// is at least as new"; it is on disk before it is said. A request that is refused, or whose
+    /// sender is no candidate any more, would at most take the node to a later term, and there it
+    /// can do less than where it is.
+    fn vote(&self, state: &mut State, me: u8, candidate: u8) -> bool {
+        let asks = state.nodes[usize::from(candidate)];
         let node = &mut state.nodes[usize::from(me)];
-        let hears = matches!(node.role, Role::Follower { hears: true, .. } | Role::Leader { .. });
-        if from == me || hears || term < node.term {
+        let Role::Candidate { votes } = asks.role else { return false };
+        let is_free = asks.term > node.term || node.vote.is_none_or(|vote| vote == candidate);
+        let is_new = asks.disk.mark() >= node.disk.mark() || self.has(Break::VotesForOlder);
+        if asks.term < node.term || !is_free || !is_new {
             return false;
         }
-        node.enter(term);
-        let is_free = node.vote.is_none_or(|vote| vote == from);
-        let is_new = mark >= node.disk.mark() || self.has(Break::VotesForOlder);
-        if is_free && is_new {
-            node.vote = Some(from);
-            state.sent.insert(Message::Voted { term, from: me, to: from });
-        }
+        node.enter(asks.term);
+        node.vote = Some(candidate);
+        state.nodes[usize::from(candidate)].role = Role::Candidate { votes: votes | bit(me) };
         true
     }
 
     /// Ledger, electing and committing: with a majority it leads, and writes the record that it
     /// found anew, unchanged, in its own term.
-    fn voted(&self, state: &mut State, me: u8, term: u8, from: u8) -> bool {
+    fn lead(&self, state: &mut State, me: u8) -> bool {
         let node = &mut state.nodes[usize::from(me)];
         let Role::Candidate { votes } = node.role else { return false };
-        if term != node.term {
-            return false;
-        }
-        let votes = votes | bit(from);
-        node.role = Role::Candidate { votes };
         if !is_majority(votes) {
-            return true;
+            return false;
         }
         let mut found = node.disk;
         if !self.has(Break::CommitForeignTerm) {
             if found.version >= self.versions {
                 return false;
             }
-            found.term = term;
+            found.term = node.term;
             found.version += 1;
         }
-        state.ghost.led[usize::from(term)] |= bit(me);
-        state.ghost.changed |= state.ghost.truth.turns.iter().any(|turn| turn.is_open());
+        state.ghost.led[usize::from(node.term)] |= bit(me);
         state.write(me, found);
         true
     }
 
     /// Ledger, committing: "a record is taken from the leader of the own term and only if it is
     /// newer than the one held"; it is on disk before it is acknowledged.
-    fn append(&self, state: &mut State, me: u8, term: u8, from: u8, record: Record) -> bool {
-        let node = &mut state.nodes[usize::from(me)];
-        let leads = matches!(node.role, Role::Leader { .. });
-        if from == me || term < node.term || (term == node.term && leads) {
+    fn take(&self, state: &mut State, me: u8, append: Append) -> bool {
+        if !append.concerns(me, &state.nodes) {
             return false;
         }
-        node.enter(term);
-        node.role = Role::Follower { hears: true, promised: false };
-        let is_of_term = record.term == term || self.has(Break::CommitForeignTerm);
-        if record.mark() > node.disk.mark() && is_of_term {
-            node.disk = record;
-            node.newest = record;
+        let node = &mut state.nodes[usize::from(me)];
+        if append.term == node.term && matches!(node.role, Role::Leader { .. }) {
+            return false;
         }
-        let mark = node.disk.mark();
-        state.sent.insert(Message::Held { term, from: me, mark });
+        node.enter(append.term);
+        node.role = Role::Follower;
+        let is_of_term = append.record.term == append.term || self.has(Break::CommitForeignTerm);
+        if append.record.mark() > node.disk.mark() && is_of_term {
+            node.disk = append.record;
+            node.newest = append.record;
+        }
+        state.acknowledge(me, append);
         true
     }
 
@@ -293,7 +296,7 @@ impl Group {
         if !is_majority(acks | own) || !is_own_term {
             return false;
         }
-        node.role = Role::Leader { acks, saved, idle: true };
+        node.role = Role::Leader { acks: 0, saved, idle: true };
         let truth = state.ghost.truth;
         // A leader of the past may count late acknowledgements of a record that others went on from.
         let is_later = record.mark() > truth.mark() && follows(&truth, &record);
@@ -302,12 +305,12 @@ impl Group {
         if !is_earlier {
             state.ghost.truth = record;
         }
-        for (turn, stands) in (0..).zip(record.turns) {
+        for (turn, stands) in record.turns.iter().enumerate() {
             match stands {
-                Turn::Offered => _ = state.sent.insert(Message::Offer { turn }),
+                Turn::Offered => state.offers |= 1 << turn,
                 Turn::Taken(claim) => {
-                    state.ghost.taken[usize::from(turn)] |= bit(claim);
-                    state.sent.insert(Message::Go { turn, claim });
+                    state.ghost.taken[turn] |= bit(*claim);
+                    state.gos[turn] |= bit(*claim);
                 }
                 Turn::Waiting | Turn::Ended => {}
             }
@@ -319,7 +322,7 @@ impl Group {
     fn claim(&self, state: &mut State, me: u8) -> bool {
         let Some(turn) = turn_of(me) else { return false };
         let node = &mut state.nodes[usize::from(me)];
-        let is_offered = state.sent.contains(&Message::Offer { turn });
+        let is_offered = state.offers & bit(turn) != 0;
         let waits = node.claim.is_some() && !node.over;
         if !is_offered || node.stage != Stage::Before || waits || node.claims >= self.claims {
             return false;
@@ -327,7 +330,8 @@ impl Group {
         node.claims += 1;
         node.claim = Some(node.claims);
         node.over = false;
-        state.sent.insert(Message::Claim { turn, claim: node.claims })
+        state.claims[usize::from(turn)] |= bit(node.claims);
+        true
     }
 
     /// Rollout, claim (member): "without an answer in the window it claims anew".
@@ -354,30 +358,18 @@ impl Group {
         }
         *stands = Turn::Taken(claim);
         if self.has(Break::GoWithoutCommit) {
-            state.sent.insert(Message::Go { turn, claim });
+            state.gos[usize::from(turn)] |= bit(claim);
         }
         state.write(me, record);
-        true
-    }
-
-    /// Rollout, go (member): only for the claim in its memory, within its window, and *begun* is
-    /// on disk before the program stops.
-    fn go(&self, state: &mut State, me: u8, turn: u8, claim: u8) -> bool {
-        let node = &mut state.nodes[usize::from(me)];
-        if turn_of(me) != Some(turn) || node.claim != Some(claim) || node.stage != Stage::Before {
-            return false;
-        }
-        state.ghost.late |= node.over;
-        state.ghost.early |= state.ghost.taken[usize::from(turn)] & bit(claim) == 0;
-        node.stage = Stage::Begun;
-        node.claim = None;
-        node.over = false;
         true
     }
 
     /// Rollout, outcome (leader): "commits the outcome and the next offer in one record"; a late
     /// or repeated one changes nothing.
     fn outcome(&self, state: &mut State, me: u8, turn: u8) -> bool {
+        if state.nodes[usize::from(turn) + 1].stage != Stage::Ended {
+            return false;
+        }
         let Some(record) = self.next_record(state, me) else { return false };
         let is_open = record.turns[usize::from(turn)].is_open();
         if !is_open && !self.has(Break::CountsTwice) {
@@ -422,14 +414,9 @@ impl Group {
 
     /// What is in memory is gone: role, claim, and a record whose write was under way.
     fn crash(&self, state: &mut State, me: u8) -> bool {
-        if state.crashes >= self.crashes {
-            return false;
-        }
-        state.crashes += 1;
         let node = &mut state.nodes[usize::from(me)];
-        state.ghost.crashed |= node.stage == Stage::Begun;
         node.newest = node.disk;
-        node.role = Role::Follower { hears: false, promised: false };
+        node.role = Role::Follower;
         if self.has(Break::NoClaimWindow) {
             node.over = node.claim.is_some();
         } else {

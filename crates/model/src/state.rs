@@ -1,15 +1,13 @@
 //! What the model of a group consists of: nodes, their record, messages, and what an observer knows.
 //!
-//! Invariant: a message is forgotten only when no node can do anything with it, now or later.
-
-use std::collections::BTreeSet;
+//! Invariant: something is forgotten only when no step asks for it any more, now or later.
 
 /// The group's record: what the ledger keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Record {
     /// With `version` its place.
     pub term: u8,
-    /// Rises by one from record to record.
+    /// Rises by one from record to record; none is the first.
     pub version: u8,
     /// The turns.
     pub turns: [Turn; TURNS],
@@ -18,6 +16,10 @@ pub struct Record {
 }
 
 impl Record {
+    /// What a node holds that accepted the formation and holds no record yet.
+    pub(crate) const NONE: Self =
+        Self { term: 0, version: 0, turns: [Turn::Waiting; TURNS], counted: 0 };
+
     pub(crate) const fn mark(&self) -> (u8, u8) {
         (self.term, self.version)
     }
@@ -46,20 +48,16 @@ impl Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Takes records and votes.
-    Follower {
-        /// Whether it hears a leader: then it neither votes nor promises.
-        hears: bool,
-        /// Whether a majority promised its votes (of three: one other node did).
-        promised: bool,
-    },
-    /// Its vote for itself is on its disk; who else voted for it.
+    Follower,
+    /// Its vote for itself is on its disk.
     Candidate {
-        /// One bit for each node.
+        /// Who voted for it, itself too, one bit for each node; the votes are there or under way.
         votes: u8,
     },
     /// Leads its term.
     Leader {
-        /// Who acknowledged the newest record, one bit for each node.
+        /// Which others acknowledged the newest record, one bit for each node; the
+        /// acknowledgements are there or under way.
         acks: u8,
         /// Whether the newest record is on its own disk.
         saved: bool,
@@ -75,7 +73,7 @@ pub enum Stage {
     Before,
     /// On disk: the program is stopped or not yet healthy.
     Begun,
-    /// On disk: its outcome is said.
+    /// On disk: its outcome is said, again and again.
     Ended,
 }
 
@@ -103,73 +101,15 @@ pub struct Node {
     pub over: bool,
 }
 
-/// A message that was sent. Those without a receiver go to everybody.
+/// A leader's record on its way to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Message {
-    /// A candidate asks for votes; its record's place.
-    Vote {
-        /// The candidate's term.
-        term: u8,
-        /// The candidate.
-        from: u8,
-        /// What it holds.
-        mark: (u8, u8),
-    },
-    /// A vote.
-    Voted {
-        /// In which term.
-        term: u8,
-        /// The voter.
-        from: u8,
-        /// The candidate.
-        to: u8,
-    },
-    /// A leader's record.
-    Append {
-        /// The leader's term.
-        term: u8,
-        /// The leader.
-        from: u8,
-        /// What it has to be.
-        mark: (u8, u8),
-        /// Its content.
-        turns: [Turn; TURNS],
-        /// Its content.
-        counted: u8,
-    },
-    /// A follower's acknowledgement: what it holds on disk.
-    Held {
-        /// Its term.
-        term: u8,
-        /// The follower.
-        from: u8,
-        /// The record's place.
-        mark: (u8, u8),
-    },
-    /// Leader to member: your turn.
-    Offer {
-        /// Which.
-        turn: u8,
-    },
-    /// Member to leader: may I?
-    Claim {
-        /// Which turn.
-        turn: u8,
-        /// The claim.
-        claim: u8,
-    },
-    /// Leader to member: you may.
-    Go {
-        /// Which turn.
-        turn: u8,
-        /// The claim that it answers.
-        claim: u8,
-    },
-    /// Member to leader: it has ended.
-    Outcome {
-        /// Which turn.
-        turn: u8,
-    },
+pub struct Append {
+    /// The leader's term.
+    pub term: u8,
+    /// The leader.
+    pub from: u8,
+    /// The record.
+    pub record: Record,
 }
 
 /// What an observer knows who sees everything.
@@ -187,10 +127,6 @@ pub struct Ghost {
     pub late: bool,
     /// A member acted on a *go* for a claim that was never committed.
     pub early: bool,
-    /// A leader changed while a turn was open.
-    pub changed: bool,
-    /// A node crashed in its begun turn.
-    pub crashed: bool,
 }
 
 /// The whole.
@@ -198,10 +134,14 @@ pub struct Ghost {
 pub struct State {
     /// The nodes.
     pub nodes: [Node; NODES],
-    /// Every message ever sent.
-    pub sent: BTreeSet<Message>,
-    /// Crashes so far.
-    pub crashes: u8,
+    /// Records that were sent, in order, each once.
+    pub appends: Vec<Append>,
+    /// Offers that were sent, one bit for each turn.
+    pub offers: u8,
+    /// Claims that were sent, by turn, one bit for each.
+    pub claims: [u8; TURNS],
+    /// Each *go* that was sent, by turn, one bit for the claim that it answers.
+    pub gos: [u8; TURNS],
     /// What only the properties ask.
     pub ghost: Ghost,
 }
@@ -209,15 +149,14 @@ pub struct State {
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A follower hears no leader for the election timeout; a leader no majority.
-    Silence(u8),
-    /// The second node promises the first one its vote (pre-vote). A promise changes nothing at
-    /// the one that gives it and may arrive at any time, so question and answer are one step.
-    Promise(u8, u8),
-    /// With the promises of a majority: next term, vote for itself on disk, ask for votes.
+    /// A node that holds a record enters the next term: vote for itself on disk, then said.
     Stand(u8),
-    /// The node takes the message.
-    Take(u8, Message),
+    /// The first node takes the second one's request for its vote.
+    Vote(u8, u8),
+    /// A candidate has the votes of a majority.
+    Lead(u8),
+    /// A node takes a leader's record.
+    Take(u8, Append),
     /// A leader's own write ends.
     Saved(u8),
     /// A leader commits what a majority holds.
@@ -226,69 +165,85 @@ pub enum Action {
     ClaimTurn(u8),
     /// The claim window has passed without a *go*.
     WindowEnds(u8),
+    /// The leader takes a claim of that turn.
+    Claimed(u8, u8, u8),
+    /// A member takes the *go* for that claim.
+    Go(u8, u8),
     /// A begun turn comes to its end on the member.
     Finish(u8),
+    /// The leader takes the outcome of that turn.
+    Outcome(u8, u8),
     /// The leader's verdict: `turn_timeout` and the claim window have passed.
     Expire(u8, u8),
     /// The daemon dies and starts again from its disk.
     Crash(u8),
 }
 
-impl Message {
-    /// Whether that node does anything with it: the rest of the orders need not be tried.
-    pub(crate) fn concerns(&self, me: u8, node: &Node) -> bool {
-        let leads = matches!(node.role, Role::Leader { .. });
-        match *self {
-            Self::Vote { term, from, .. } => from != me && term >= node.term && !leads,
-            Self::Append { term, from, .. } => from != me && term >= node.term,
-            Self::Voted { term, to, .. } => to == me && term == node.term,
-            Self::Held { term, from, .. } => from != me && leads && term >= node.term,
-            Self::Claim { .. } | Self::Outcome { .. } => {
-                matches!(node.role, Role::Leader { idle: true, .. })
-            }
-            Self::Go { turn, .. } => turn_of(me) == Some(turn) && node.stage == Stage::Before,
-            Self::Offer { .. } => false,
+impl Append {
+    /// Whether that node does anything with it. One that it has, and has acknowledged, would at
+    /// most take it to a later term, and there it can do less than where it is.
+    pub(crate) fn concerns(&self, me: u8, nodes: &[Node; NODES]) -> bool {
+        let node = &nodes[usize::from(me)];
+        if self.from == me || node.term > self.term {
+            return false;
         }
+        let mark = self.record.mark();
+        mark > node.disk.mark() || (mark == node.disk.mark() && self.waits_for(me, nodes))
     }
 
-    /// Whether it can still change anything, now or later: terms only rise, and a claim that is
-    /// not in its member's memory never comes back to it.
-    fn matters(&self, nodes: &[Node; NODES]) -> bool {
-        let others = |from: u8| (0..).zip(nodes).filter(move |(node, _)| *node != from);
-        match *self {
-            Self::Vote { term, from, .. } | Self::Append { term, from, .. } => {
-                others(from).any(|(_, node)| node.term <= term)
+    /// Whether its leader still waits for the acknowledgement of that node.
+    pub(crate) fn waits_for(&self, me: u8, nodes: &[Node; NODES]) -> bool {
+        let leader = &nodes[usize::from(self.from)];
+        let is_newest = leader.newest.mark() == self.record.mark();
+        match leader.role {
+            Role::Leader { acks, idle: false, .. } => {
+                leader.term == self.term && is_newest && acks & bit(me) == 0
             }
-            Self::Voted { term, to, from } => {
-                let node = &nodes[usize::from(to)];
-                let counted =
-                    matches!(node.role, Role::Candidate { votes } if votes & bit(from) != 0);
-                let waits = matches!(node.role, Role::Candidate { .. });
-                node.term == term && waits && !counted
-            }
-            Self::Held { term, from, mark } => others(from).any(|(_, node)| match node.role {
-                Role::Leader { acks, .. } if node.term == term => {
-                    node.newest.mark() == mark && acks & bit(from) == 0
-                }
-                _ => node.term < term,
-            }),
-            Self::Offer { turn } => nodes[usize::from(turn) + 1].stage == Stage::Before,
-            Self::Go { turn, claim } => {
-                let member = &nodes[usize::from(turn) + 1];
-                let is_to_come = claim > member.claims;
-                member.stage == Stage::Before && (member.claim == Some(claim) || is_to_come)
-            }
-            Self::Claim { .. } | Self::Outcome { .. } => true,
+            _ => false,
         }
     }
 }
 
 impl State {
-    /// Forgets messages that can change nothing any more, so that states that differ in nothing
-    /// else are one.
+    /// Forgets what can change nothing any more, so that states that differ in nothing else are
+    /// one. Terms and records only rise.
     pub(crate) fn forget(&mut self) {
         let nodes = self.nodes;
-        self.sent.retain(|message| message.matters(&nodes));
+        let all = 0..NODES as u8;
+        self.appends.retain(|append| all.clone().any(|node| append.concerns(node, &nodes)));
+        let may_win = |node: u8, term: u8| {
+            let node = &nodes[usize::from(node)];
+            let stands = matches!(node.role, Role::Candidate { .. }) && node.term == term;
+            node.term < term || stands
+        };
+        for (me, node) in (0..).zip(&mut self.nodes) {
+            let mut others = all.clone().filter(|other| *other != me && node.vote != Some(*other));
+            if !others.any(|other| may_win(other, node.term)) {
+                node.vote = None;
+            }
+            if node.stage != Stage::Before {
+                (node.claim, node.claims, node.over) = (None, 0, false);
+            }
+        }
+        for (term, led) in (0..).zip(&mut self.ghost.led) {
+            if led.count_ones() == 1 && !all.clone().any(|node| may_win(node, term)) {
+                *led = 0;
+            }
+        }
+        for turn in 0..TURNS {
+            let member = &self.nodes[turn + 1];
+            if member.stage != Stage::Before {
+                self.offers &= !(1 << turn);
+            }
+            let may_act = member.claim.map_or(0, bit);
+            self.gos[turn] &= may_act;
+            self.ghost.taken[turn] &= may_act;
+            let ended = |record: &Record| record.turns[turn] == Turn::Ended;
+            let mut held = self.nodes.iter().flat_map(|node| [&node.disk, &node.newest]);
+            if held.all(ended) && self.appends.iter().all(|append| ended(&append.record)) {
+                self.claims[turn] = 0;
+            }
+        }
     }
 
     /// Whether a node that holds something else than was committed could be elected.
@@ -298,7 +253,7 @@ impl State {
             let differs = node.disk != *truth && !follows(truth, &node.disk);
             let mark = node.disk.mark();
             let would_vote = self.nodes.iter().filter(|voter| voter.disk.mark() <= mark);
-            differs && would_vote.count() * 2 > NODES
+            differs && node.disk.version > 0 && would_vote.count() * 2 > NODES
         })
     }
 }
@@ -317,8 +272,8 @@ pub(crate) fn follows(truth: &Record, record: &Record) -> bool {
         && truth.version < record.version
 }
 
-pub(crate) const fn bit(node: u8) -> u8 {
-    1 << node
+pub(crate) const fn bit(number: u8) -> u8 {
+    1 << number
 }
 
 pub(crate) const fn is_majority(nodes: u8) -> bool {

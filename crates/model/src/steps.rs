@@ -1,47 +1,23 @@
 //! Steps that are the same whatever the bounds are and whichever rule is broken.
 //!
-//! Invariant: as for every action, a step uses only what one node holds itself.
+//! Invariant: as for every action, a step uses only what one node holds itself and what was sent.
 
-use crate::state::{Message, Node, Record, Role, Stage, State, bit, turn_of};
+use crate::state::{Append, Node, Record, Role, Stage, State, bit, turn_of};
 
 impl State {
-    /// Ledger: who hears nobody for the election timeout lets go; "a leader that is alone falls
-    /// silent".
-    pub(crate) fn silence(&mut self, me: u8) -> bool {
-        let node = &mut self.nodes[usize::from(me)];
-        let promised = matches!(node.role, Role::Follower { promised: true, .. });
-        if let Role::Leader { saved: false, .. } = node.role {
-            // Its write goes on; that it ends first loses no order of events.
-            return false;
-        }
-        node.role = Role::Follower { hears: false, promised };
-        true
-    }
-
-    /// Ledger, electing: "asks the others whether they would vote for it": not while they hear a
-    /// leader, nor for an older term or record.
-    pub(crate) fn promise(&mut self, me: u8, by: u8) -> bool {
-        let voter = self.nodes[usize::from(by)];
-        let node = &mut self.nodes[usize::from(me)];
-        let hears = matches!(voter.role, Role::Follower { hears: true, .. } | Role::Leader { .. });
-        let is_old = node.term < voter.term || node.disk.mark() < voter.disk.mark();
-        let Role::Follower { hears: false, promised: false } = node.role else { return false };
-        if hears || is_old {
-            return false;
-        }
-        node.role = Role::Follower { hears: false, promised: true };
-        true
-    }
-
     /// A leader's record: in its memory, sent to everybody, being written.
     pub(crate) fn write(&mut self, me: u8, record: Record) {
         let node = &mut self.nodes[usize::from(me)];
         node.newest = record;
         node.role = Role::Leader { acks: 0, saved: false, idle: false };
         let term = node.term;
-        let Record { turns, counted, .. } = record;
-        let mark = record.mark();
-        self.sent.insert(Message::Append { term, from: me, mark, turns, counted });
+        self.send(Append { term, from: me, record });
+    }
+
+    fn send(&mut self, append: Append) {
+        if let Err(place) = self.appends.binary_search(&append) {
+            self.appends.insert(place, append);
+        }
     }
 
     pub(crate) fn saved(&mut self, me: u8) -> bool {
@@ -52,41 +28,54 @@ impl State {
         true
     }
 
-    /// Ledger: an acknowledgement says what its sender holds on disk; a higher term ends a leader.
-    pub(crate) fn held(&mut self, me: u8, term: u8, from: u8, mark: (u8, u8)) -> bool {
+    /// Ledger: "every message carries what its sender holds on disk": the leader of that record
+    /// is to learn that this node holds it.
+    pub(crate) fn acknowledge(&mut self, me: u8, append: Append) {
+        let is_waited_for = append.waits_for(me, &self.nodes);
+        let leader = &mut self.nodes[usize::from(append.from)];
+        if let Role::Leader { acks, .. } = &mut leader.role
+            && is_waited_for
+        {
+            *acks |= bit(me);
+        }
+    }
+
+    /// Rollout, go (member): only for the claim in its memory, within its window, and *begun* is
+    /// on disk before the program stops.
+    pub(crate) fn go(&mut self, me: u8, claim: u8) -> bool {
+        let Some(turn) = turn_of(me) else { return false };
         let node = &mut self.nodes[usize::from(me)];
-        let Role::Leader { acks, saved, idle } = node.role else { return false };
-        if from == me || term < node.term {
+        if node.claim != Some(claim) || node.stage != Stage::Before {
             return false;
         }
-        if term > node.term {
-            node.enter(term);
-        } else if mark == node.newest.mark() {
-            node.role = Role::Leader { acks: acks | bit(from), saved, idle };
-        }
+        self.ghost.late |= node.over;
+        self.ghost.early |= self.ghost.taken[usize::from(turn)] & bit(claim) == 0;
+        node.stage = Stage::Begun;
+        node.claim = None;
+        node.over = false;
         true
     }
 
     /// Rollout, outcome (member): the outcome is on disk, then it is said.
     pub(crate) fn finish(&mut self, me: u8) -> bool {
-        let Some(turn) = turn_of(me) else { return false };
         let node = &mut self.nodes[usize::from(me)];
-        if node.stage != Stage::Begun {
+        if turn_of(me).is_none() || node.stage != Stage::Begun {
             return false;
         }
         node.stage = Stage::Ended;
-        self.sent.insert(Message::Outcome { turn })
+        true
     }
 }
 
 impl Node {
-    /// Goes to a higher term, in which it has not voted yet; a write under way ends as it may.
+    /// Goes to a higher term, in which it has not voted yet. A write under way ends as it may:
+    /// here it is lost, and that it ended first is another order.
     pub(crate) fn enter(&mut self, term: u8) {
         if term > self.term {
             self.term = term;
             self.vote = None;
             self.newest = self.disk;
-            self.role = Role::Follower { hears: false, promised: false };
+            self.role = Role::Follower;
         }
     }
 }
