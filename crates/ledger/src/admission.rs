@@ -131,18 +131,12 @@ impl Ledger {
         let Some(lead) = &self.lead else { return };
         let me = self.me();
         let voters = self.file.voters();
-        let answering = |without: Option<NodeId>| {
-            let others = voters.iter().filter(|voter| {
-                Some(voter.node) != without && (**voter == me || lead.answers(**voter, now, span))
-            });
-            others.count()
-        };
         let lost = voters.iter().find(|voter| {
             voter.node != me.node
                 && lead.asking.get(&voter.node).is_some_and(|(file, _)| *file != voter.file)
         });
         if let Some(lost) = lost.copied() {
-            if answering(Some(lost.node)) >= majority(voters.len() - 1) {
+            if self.may_go_on_without(now, lost.node) {
                 self.begin(now, "removed, because its ledger file is gone", lost.node, None);
                 if let Some(lead) = &mut self.lead {
                     lead.returning.insert(lost.node);
@@ -150,7 +144,7 @@ impl Ledger {
             }
             return;
         }
-        let count = answering(None);
+        let count = self.answering(now, None);
         if let Some(spare) = self.spare()
             && voters.len() < self.voter_limit()
         {
@@ -166,13 +160,29 @@ impl Ledger {
             }
         }
         if let Some(gone) = self.gone_voter(now)
-            && answering(Some(gone.node)) >= majority(voters.len() - 1)
+            && self.may_go_on_without(now, gone.node)
         {
             self.begin(now, gone.why, gone.node, None);
             if let Some(lead) = &mut self.lead {
                 lead.vacancies += 1;
             }
         }
+    }
+
+    /// Whether the voters that answer, and this one, are a majority of those that are left without
+    /// `node`: otherwise the group would stand still with its removal.
+    pub(crate) fn may_go_on_without(&self, now: Moment, node: NodeId) -> bool {
+        let left = self.file.voters().len().saturating_sub(1);
+        self.answering(now, Some(node)) >= majority(left)
+    }
+
+    fn answering(&self, now: Moment, without: Option<NodeId>) -> usize {
+        let Some(lead) = &self.lead else { return 0 };
+        let (me, span) = (self.me(), self.patience());
+        let others = self.file.voters().iter().filter(|voter| {
+            Some(voter.node) != without && (**voter == me || lead.answers(**voter, now, span))
+        });
+        others.count()
     }
 
     fn begin(&mut self, now: Moment, what: &str, node: NodeId, add: Option<Voter>) {

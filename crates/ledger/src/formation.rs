@@ -309,4 +309,4 @@ impl Ledger {
 }
 
 /// The place of the first record.
-const FIRST: Mark = Mark { term: Term(1), version: 1 };
+pub(crate) const FIRST: Mark = Mark { term: Term(1), version: 1 };

@@ -197,9 +197,14 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// As `propose`; and the node is no voter, or the last one.
+    /// As `propose`; and the node is no voter, or the last one, or the group would stand still
+    /// without it.
     pub fn remove_voter(&mut self, now: Moment, node: NodeId) -> Result<u64, NotNow> {
         let listed = self.file.voters().iter().find(|voter| voter.node == node).copied();
+        let others = self.file.voters().len() > 1 && listed.is_some();
+        if others && self.lead.is_some() && !self.may_go_on_without(now, node) {
+            return Err(NotNow::TooFewLeft);
+        }
         let version = self.write_without(now, node)?;
         if let (Some(lead), Some(voter)) = (&mut self.lead, listed) {
             lead.kept_out.insert(voter, now);

@@ -8,6 +8,7 @@ use baton_types::{FileId, LineageId, Moment, NodeId, Term};
 use baton_wire::ledger::{LedgerBody, Voter};
 
 use crate::file::REFUSED_MAX;
+use crate::formation::FIRST;
 use crate::lead::majority;
 use crate::ledger::Ledger;
 use crate::settings::Liveness;
@@ -62,9 +63,13 @@ impl Ledger {
             }
             return;
         }
+        // What comes after the first record may list others: their refusal says nothing of what was
+        // committed before.
+        let is_first = self.file.mark().version == FIRST.version;
         let is_listed = self.file.voters().contains(&Voter { node: from, file });
         if refusal.durable
             && is_listed
+            && is_first
             && self.committed.is_none()
             && self.forming.founding.is_none()
         {

@@ -117,4 +117,7 @@ pub enum NotNow {
     /// The last voter stays.
     #[error("the last voter cannot be removed")]
     LastVoter,
+    /// Without the node, the voters that answer are no majority of those that are left.
+    #[error("the voters that answer are no majority of those that would be left")]
+    TooFewLeft,
 }

@@ -1,6 +1,7 @@
 //! Letting in: lost, damaged and rolled-back files, spare members, removed voters.
 
 use baton_types::{LineageId, Moment, NodeId, Term};
+use baton_wire::ledger::{LedgerBody, LedgerMessage, Mark};
 
 use super::world::{Disk, World, ms, node};
 use crate::{Ledger, Liveness, NotNow, Opened, Role, Seen};
@@ -270,6 +271,7 @@ fn who_was_removed_before_it_had_the_first_record_votes_in_the_end() {
 fn a_leader_that_removes_itself_steps_down_after_the_commit() {
     let mut world = World::formed(11, 3);
     let leader = world.leader().expect("a leader");
+    world.run(ms(500));
     world.left.insert(leader);
     let now = world.now;
     assert!(world.ledger(leader).remove_voter(now, node(leader)).is_ok());
@@ -282,6 +284,55 @@ fn a_leader_that_removes_itself_steps_down_after_the_commit() {
     world.run_until("a new leader", ms(2_000), |world| world.leader().is_some());
     world.run(ms(5_000));
     assert_eq!(world.checks.newest.as_ref().expect("one").voters.len(), 2);
+}
+
+#[test]
+fn a_later_record_is_not_given_up_because_its_voters_refused_the_first() {
+    let mut world = World::formed(12, 3);
+    commit(&mut world, 1);
+    let leader = world.leader().expect("a leader");
+    let (gone, dead) = ((leader + 1) % 3, (leader + 2) % 3);
+    world.crash(dead);
+    world.crash(leader);
+    world.crash(gone);
+    // What a group left behind that removed `gone` and stopped there: a record of the two others,
+    // one of which refuses the lineage.
+    let Disk::Holds(file) = &mut world.hosts[gone].disk else { panic!("no file") };
+    let record = file.record.as_mut().expect("a record");
+    let lineage = record.lineage;
+    let voters = record.voters.clone();
+    record.version += 1;
+    record.voters.retain(|voter| voter.node != node(gone));
+    world.boot(gone);
+    for voter in voters.iter().filter(|voter| voter.node != node(gone)) {
+        let body = LedgerBody::Refuse { lineage, own: None, formed: false, durable: true };
+        let message = LedgerMessage {
+            lineage: Some(lineage),
+            term: Term(1),
+            file: voter.file,
+            held: Mark::default(),
+            body,
+        };
+        world.inject(voter.node, gone, message);
+    }
+    world.run(ms(1_000));
+    assert_eq!(world.ledger(gone).view().lineage, Some(lineage));
+}
+
+#[test]
+fn a_voter_without_which_the_group_would_stand_still_is_not_removed() {
+    let mut world = World::formed(12, 3);
+    let leader = world.leader().expect("a leader");
+    let (dead, goes) = ((leader + 1) % 3, (leader + 2) % 3);
+    world.crash(dead);
+    world.run(ms(2_000));
+    let now = world.now;
+    assert_eq!(world.ledger(leader).remove_voter(now, node(goes)), Err(NotNow::TooFewLeft));
+    assert_eq!(world.ledger(leader).remove_voter(now, node(leader)), Err(NotNow::TooFewLeft));
+    world.boot(dead);
+    world.run(ms(2_000));
+    let now = world.now;
+    assert!(world.ledger(leader).remove_voter(now, node(goes)).is_ok());
 }
 
 #[test]

@@ -267,6 +267,11 @@ impl Group {
             // Due already: with the next event, not in a circle within this one.
             self.wake = Some(now.moment + std::time::Duration::from_millis(1));
         }
+        if !self.removals.is_empty() {
+            // One that the group cannot do without now goes when more voters answer.
+            let again = now.moment + shared.timing.heartbeat * 4;
+            self.wake = Some(self.wake.map_or(again, |wake| wake.min(again)));
+        }
         for (to, message) in step.sends {
             shared.send(to, Message::Turn(self.name.clone(), message));
         }
