@@ -1,9 +1,10 @@
 //! Letting in: lost, damaged and rolled-back files, spare members, removed voters.
 
 use baton_types::{LineageId, Moment, Term};
+use baton_wire::ledger::LedgerBody;
 
 use super::world::{Disk, World, ms, node};
-use crate::{Ledger, Liveness, NotNow, Opened, Role, Seen};
+use crate::{Ledger, LedgerOutput, Liveness, NotNow, Opened, Role, Seen};
 
 /// Whether all that are up are voters with the files they have, and have committed the same.
 fn all_vote(world: &World, count: usize) -> bool {
@@ -245,20 +246,55 @@ fn the_last_voter_stays() {
     assert_eq!(world.ledger(0).remove_voter(now, node(0)), Err(NotNow::LastVoter));
 }
 
+fn member(host: usize, liveness: Liveness, term: u64, leader: usize) -> Seen {
+    Seen {
+        node: node(host),
+        liveness,
+        lineage: Some(LineageId { members: 7, random: [1; 16] }),
+        replaces: Vec::new(),
+        absorbs: Vec::new(),
+        leader: Some(node(leader)),
+        term: Term(term),
+        heard_of_me: None,
+    }
+}
+
+#[test]
+fn spare_members_of_a_large_group_together_ask_as_often_as_those_of_a_small_one() {
+    let asked_in_an_hour = |members: usize| {
+        let mut now = Moment::from_millis(1_000);
+        let end = now + ms(3_600_000);
+        let mut ledger = Ledger::open(World::new(1, 8, 7).settings, Opened::Missing, 1, now);
+        let seen = |host| member(host, Liveness::Alive, 1, 1);
+        ledger.see(now, &(1..members).map(seen).collect::<Vec<_>>());
+        let mut asked = 0;
+        while now < end {
+            for output in ledger.take_outputs() {
+                match output {
+                    LedgerOutput::Persist { token, .. } => ledger.persisted(now, token, true),
+                    LedgerOutput::Send { message, .. } => {
+                        asked += usize::from(message.body == LedgerBody::Introduce);
+                    }
+                    _ => {}
+                }
+            }
+            now = ledger.next_tick().max(now + ms(1));
+            ledger.tick(now);
+        }
+        asked
+    };
+    // Every tenth election timeout of 300 ms, after the first eight at each.
+    assert_eq!(asked_in_an_hour(60), 1_200 + 8);
+    assert_eq!(asked_in_an_hour(1_024), 1_200 / 16 + 8);
+}
+
 #[test]
 fn a_spare_member_believes_the_newest_word_of_the_living_about_a_living_leader() {
     let check = |words: &[(usize, Liveness, u64, usize)], expected: Option<usize>| {
         let now = Moment::from_millis(1_000);
         let mut ledger = Ledger::open(World::new(1, 8, 7).settings, Opened::Missing, 1, now);
-        let say = |(host, liveness, term, leader): &(usize, Liveness, u64, usize)| Seen {
-            node: node(*host),
-            liveness: *liveness,
-            lineage: Some(LineageId { members: 7, random: [1; 16] }),
-            replaces: Vec::new(),
-            absorbs: Vec::new(),
-            leader: Some(node(*leader)),
-            term: Term(*term),
-            heard_of_me: None,
+        let say = |(host, liveness, term, leader): &(usize, Liveness, u64, usize)| {
+            member(*host, *liveness, *term, *leader)
         };
         ledger.see(now, &words.iter().map(say).collect::<Vec<_>>());
         assert_eq!(ledger.view().leader, expected.map(node), "{words:?}");
