@@ -50,10 +50,12 @@ impl Ledger {
         if now < self.introducing.next {
             return;
         }
-        // A spare member may stay one for ever, so it asks rarely after the first few times.
+        // A spare member may stay one for ever, so it asks rarely after the first few times, and
+        // a thousand of them ask no more often than the leader can note down.
+        let shares = u32::try_from(self.alive.len() / ASKING_MAX).unwrap_or(u32::MAX);
         let patience = match self.introducing.asked {
             ..EAGER_MAX => 1,
-            _ => 10,
+            _ => PATIENT_SPANS.saturating_mul(shares.max(1)),
         };
         self.introducing.next = now + self.settings.election_timeout.saturating_mul(patience);
         self.introducing.asked = self.introducing.asked.saturating_add(1);
@@ -124,7 +126,6 @@ impl Ledger {
     /// Begins the next record that lets a node in, if there is one to let in.
     pub(crate) fn admit(&mut self, now: Moment) {
         self.let_back_in(now);
-        let span = self.patience();
         let keep = self.settings.election_timeout.saturating_mul(ASKING_KEPT);
         let Some(lead) = self.lead.as_mut().filter(|lead| lead.is_idle(&self.file)) else { return };
         lead.asking.retain(|_, (_, at)| now.since(*at) < keep);
@@ -212,8 +213,12 @@ impl Ledger {
     }
 }
 
-/// Times that a node asks at every election timeout before it asks at every tenth.
+/// Times that a node asks at every election timeout before it asks rarely.
 const EAGER_MAX: u32 = 8;
+
+/// Election timeouts in which all spare members of a group ask once, or, of a large group, as many as
+/// the leader notes down.
+const PATIENT_SPANS: u32 = 10;
 
 /// Members that are asked at once where no leader is known: more than any usual set of voters.
 const ASKED_MAX: usize = 16;

@@ -3,9 +3,7 @@
 //!
 //! Invariant: two equal records say nothing, so a re-written record is silent.
 
-use std::collections::BTreeMap;
-
-use baton_types::{NodeId, NodeName, ReleaseId, RolloutId};
+use baton_types::{NodeId, ReleaseId, RolloutId};
 
 use crate::rollout::{Rollout, RolloutKind, RolloutState, Turn, TurnState};
 use crate::state::GroupState;
@@ -34,15 +32,16 @@ pub enum Level {
     Warning,
 }
 
-/// What `new` says that `old` did not; without an `old` record only what is under way.
+/// What `new` says that `old` did not; without an `old` record only what is under way. Only those of
+/// whom something is said are asked for their names.
 pub fn narrate(
     old: Option<&GroupState>,
     new: &GroupState,
-    names: &BTreeMap<NodeId, NodeName>,
+    name_of: &dyn Fn(NodeId) -> String,
 ) -> Vec<Line> {
     let mut lines = Vec::new();
     match old {
-        Some(old) => group_lines(old, new, names, &mut lines),
+        Some(old) => group_lines(old, new, name_of, &mut lines),
         None => {
             if let Some(rollout) = new.rollout.as_deref() {
                 let text = format!("{} is {}", rollout.kind.title(&rollout.to), rollout.state);
@@ -67,7 +66,7 @@ pub fn narrate(
         }
     }
     if let Some(rollout) = new.shown_rollout() {
-        rollout_lines(before(rollout.id), rollout, names, &mut lines);
+        rollout_lines(before(rollout.id), rollout, name_of, &mut lines);
     }
     lines
 }
@@ -75,7 +74,7 @@ pub fn narrate(
 fn group_lines(
     old: &GroupState,
     new: &GroupState,
-    names: &BTreeMap<NodeId, NodeName>,
+    name_of: &dyn Fn(NodeId) -> String,
     lines: &mut Vec<Line>,
 ) {
     let mut say = |text: String, member: Option<NodeId>| {
@@ -90,10 +89,10 @@ fn group_lines(
         _ => {}
     }
     for node in new.cordons.difference(&old.cordons) {
-        say(format!("{} is cordoned", name_of(names, *node)), Some(*node));
+        say(format!("{} is cordoned", name_of(*node)), Some(*node));
     }
     for node in old.cordons.difference(&new.cordons) {
-        say(format!("{} is no longer cordoned", name_of(names, *node)), Some(*node));
+        say(format!("{} is no longer cordoned", name_of(*node)), Some(*node));
     }
     if let Some(baseline) = new.baseline().filter(|target| Some(*target) != old.baseline()) {
         say(format!("the baseline is {baseline}"), None);
@@ -110,13 +109,13 @@ fn group_lines(
 fn rollout_lines(
     old: Option<&Rollout>,
     new: &Rollout,
-    names: &BTreeMap<NodeId, NodeName>,
+    name_of: &dyn Fn(NodeId) -> String,
     lines: &mut Vec<Line>,
 ) {
     if old.is_none() {
         let from = new.from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
         let order: Vec<String> =
-            new.turns.iter().take(ORDER_SHOWN).map(|turn| name_of(names, turn.node)).collect();
+            new.turns.iter().take(ORDER_SHOWN).map(|turn| name_of(turn.node)).collect();
         let more = if new.turns.len() > ORDER_SHOWN { ", …" } else { "" };
         let what = match new.kind.keeps() {
             true => new.title(),
@@ -130,7 +129,7 @@ fn rollout_lines(
         if before.is_some_and(|before| stands_like(before, turn)) {
             continue;
         }
-        if let Some((level, text)) = turn_text(before, turn, new, &name_of(names, turn.node)) {
+        if let Some((level, text)) = turn_text(before, turn, new, &name_of(turn.node)) {
             lines.push(line(new, level, Some(turn.node), text));
         }
     }
@@ -247,10 +246,6 @@ fn line(rollout: &Rollout, level: Level, member: Option<NodeId>, text: String) -
     Line { level, text, rollout: Some(rollout.id), member, release }
 }
 
-fn name_of(names: &BTreeMap<NodeId, NodeName>, node: NodeId) -> String {
-    names.get(&node).map_or_else(|| node.to_string(), ToString::to_string)
-}
-
 /// Names of the order in the first line; more would not be read.
 const ORDER_SHOWN: usize = 12;
 
@@ -284,7 +279,9 @@ mod tests {
             "the update to redis/2 ended completed, 2 of 2 passed",
         ];
         assert_eq!(texts(&world), want);
-        assert!(narrate(Some(&world.state), &world.state, &world.view.names()).is_empty());
+        assert!(
+            narrate(Some(&world.state), &world.state, &|node| world.view.name(node)).is_empty()
+        );
     }
 
     #[test]

@@ -128,11 +128,6 @@ impl View {
         }
     }
 
-    /// Names of all members, for [`crate::narrate()`].
-    pub fn names(&self) -> BTreeMap<NodeId, NodeName> {
-        self.members.iter().map(|(node, member)| (*node, member.name.clone())).collect()
-    }
-
     /// The group's name, as commands take it.
     pub fn group(&self) -> String {
         self.settings.name.to_string()

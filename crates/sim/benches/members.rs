@@ -65,7 +65,7 @@ fn measure(members: usize) {
     world.pass(QUIET);
     let quiet = world.traffic().ring.since(quiet);
 
-    let leader = world.leader().expect("a leader");
+    let leader = world.leader().unwrap_or_default();
     let version = world.status(leader).version;
     let before = world.traffic();
     world.promote("2", Behaviour::healthy());

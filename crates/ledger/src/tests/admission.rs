@@ -4,7 +4,7 @@ use baton_types::{LineageId, Moment, NodeId, Term};
 use baton_wire::ledger::{LedgerBody, LedgerMessage, Mark};
 
 use super::world::{Disk, World, ms, node};
-use crate::{Ledger, Liveness, NotNow, Opened, Role, Seen};
+use crate::{Ledger, LedgerOutput, Liveness, NotNow, Opened, Role, Seen};
 
 /// Whether all that are up are voters with the files they have, and have committed the same.
 fn all_vote(world: &World, count: usize) -> bool {
@@ -340,6 +340,34 @@ fn the_last_voter_stays() {
     let mut world = World::formed(12, 1);
     let now = world.now;
     assert_eq!(world.ledger(0).remove_voter(now, node(0)), Err(NotNow::LastVoter));
+}
+
+#[test]
+fn spare_members_of_a_large_group_together_ask_as_often_as_those_of_a_small_one() {
+    let asked_in_an_hour = |members: usize| {
+        let mut now = Moment::from_millis(1_000);
+        let end = now + ms(3_600_000);
+        let mut ledger = Ledger::open(World::new(1, 8, 7).settings, Opened::Missing, 1, now);
+        ledger.see(now, &(1..members).map(|host| says(host, 1, 1)).collect::<Vec<_>>());
+        let mut asked = 0;
+        while now < end {
+            for output in ledger.take_outputs() {
+                match output {
+                    LedgerOutput::Persist { token, .. } => ledger.persisted(now, token, true),
+                    LedgerOutput::Send { message, .. } => {
+                        asked += usize::from(message.body == LedgerBody::Introduce);
+                    }
+                    _ => {}
+                }
+            }
+            now = ledger.next_tick().max(now + ms(1));
+            ledger.tick(now);
+        }
+        asked
+    };
+    // Every tenth election timeout of 300 ms, after the first eight at each.
+    assert_eq!(asked_in_an_hour(60), 1_200 + 8);
+    assert_eq!(asked_in_an_hour(1_024), 1_200 / 16 + 8);
 }
 
 /// A member without a vote that is told this; whom it takes for the leader after each time.

@@ -56,8 +56,8 @@ impl Group {
 
     /// One line for each thing that the record changed.
     fn tell(&mut self, shared: &mut Shared, old: Option<&GroupState>, term: Term) {
-        let names = self.view(shared).names();
-        for line in narrate(old, &self.state, &names) {
+        let lines = narrate(old, &self.state, &|node| shared.name_of(node));
+        for line in lines {
             let level = match line.level {
                 baton_rollout::Level::Info => Level::Info,
                 baton_rollout::Level::Warning => Level::Warning,

@@ -360,7 +360,9 @@ impl World {
         let bytes = next.encode().expect("encodes");
         assert_eq!(GroupState::decode(&bytes).expect("decodes"), next, "reads back");
         self.checks.commit(&self.state, &next);
-        self.checks.narrated.extend(crate::narrate(Some(&self.state), &next, &self.view.names()));
+        let name_of = |node| self.view.name(node);
+        let lines = crate::narrate(Some(&self.state), &next, &name_of);
+        self.checks.narrated.extend(lines);
         self.state = next;
         for lead in self.leads.values_mut() {
             lead.committed(now, &self.state);

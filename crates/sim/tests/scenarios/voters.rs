@@ -4,6 +4,7 @@ use baton_node::{NodeRef, Reply, Request};
 use baton_rollout::{RolloutState as State, TurnState as Turn};
 use baton_sim::scenario::MINUTE;
 use baton_sim::{Behaviour, Setup, World};
+use baton_types::policy::Limit;
 
 use crate::{five, seconds};
 
@@ -55,6 +56,23 @@ fn the_eighth_member_takes_the_place_of_a_voter_that_stays_dead() {
     let after = world.status(asked).voters;
     assert_eq!(after.len(), 7, "{after:?}");
     assert!(after.contains(&spare) && !after.contains(&name(dead)), "{after:?}");
+}
+
+/// The dead leader's id comes first of all voters, and its own fact still says that it leads: members
+/// without a vote must not believe that, or they refuse the offers of the next leader.
+#[test]
+fn members_without_a_vote_follow_the_next_leader() {
+    let world = |seed| {
+        let mut setup = Setup::of(seed, 9);
+        setup.trace_lines = 120;
+        setup.update.max_unavailable = Limit::Count(2);
+        World::on_release_1(setup, Behaviour::healthy())
+    };
+    let mut world = (1..100).map(world).find(|world| world.leader() == Some(0)).expect("a seed");
+    world.power_off(0);
+    world.promote("2", Behaviour::healthy());
+    let has_2 = |world: &World| world.all().filter(|host| world.running(*host) == "2").count();
+    world.run_until("release 2 on the others", MINUTE * 3, |world| has_2(world) == 8);
 }
 
 /// Eight members, of which the one without a vote stays down after all have lost their power, it
