@@ -104,6 +104,8 @@ impl DurableFiles {
         let lock = take_lock(&dir)?;
         let files = Self { dir, handle, writing: Mutex::new(()), _lock: lock };
         files.remove_stale()?;
+        // A write whose last step failed can be read now: what is read must be there for good.
+        files.sync_dir()?;
         Ok(files)
     }
 

@@ -70,6 +70,7 @@ impl Campaign {
             campaign.second = Some(chance);
         }
         if course.generation >= Generation::Third {
+            campaign.world.faults.failed_stays = 500;
             campaign.third = Some(StdRng::seed_from_u64(course.seed ^ 0x7412_d111));
         }
         campaign
@@ -204,8 +205,46 @@ impl Campaign {
                 world.power_cycle(host, back);
             }
             12..=24 => world.forget_some(chance),
+            25..=27 => {
+                let host = chance.random_range(0..world.hosts.len());
+                let back = Duration::from_secs(chance.random_range(2..=30));
+                world.power_cycle(host, back);
+                world.readdress(host, chance.random_range(0..3) == 0);
+            }
+            28..=31 => {
+                let host = chance.random_range(0..world.hosts.len());
+                if world.may_lose_a_file(host) {
+                    world.lose_last_write(host, true);
+                    let back = Duration::from_secs(chance.random_range(2..=20));
+                    world.come_back_in(host, back);
+                }
+            }
+            32..=43 => {
+                let host = chance.random_range(0..world.hosts.len());
+                self.lose_a_write(host);
+            }
             _ => {}
         }
+    }
+
+    /// A disk loses its last write, which nobody can see but by what peers heard: that is promised
+    /// only where these peers run on and answer. So for a while nothing else happens.
+    fn lose_a_write(&mut self, host: usize) {
+        let world = &mut self.world;
+        let others = (0..world.hosts.len()).filter(|other| *other != host);
+        let heard = others.into_iter().all(|other| world.runs_for(other, HEARD));
+        if !heard || !world.net.is_open() || !world.may_lose_a_file(host) {
+            return;
+        }
+        let dies_at_write = std::mem::take(&mut world.faults.dies_at_write);
+        if world.lose_last_write(host, false).is_some() {
+            world.run_for(Duration::from_secs(2));
+            world.start(host);
+            world.run_for(HEARD);
+        } else {
+            world.start(host);
+        }
+        world.faults.dies_at_write = dies_at_write;
     }
 
     /// Faults stop. Within a bound every rollout has ended or waits for somebody, with a reason, a
@@ -266,6 +305,10 @@ fn weather(rng: &mut StdRng) -> Weather {
 
 /// Longest chaos, in virtual seconds: as much as fits a test's patience for some hundred seeds.
 const CHAOS_MAX_SECONDS: u64 = 240;
+
+/// Peers that have run for so long have heard what a voter has on its disk; and a voter that starts
+/// has heard them.
+const HEARD: Duration = Duration::from_secs(15);
 
 /// How far a clock steps, in milliseconds.
 const YEAR_MILLIS: i64 = 365 * 86_400_000;

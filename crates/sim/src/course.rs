@@ -33,7 +33,7 @@ pub enum Generation {
     /// And refused writes, machines and daemons that stand still, clocks that step, members that
     /// join late, waves, zones.
     Second,
-    /// And members that leave or are forgotten.
+    /// And members that leave or are forgotten, disks that lie, machines that move to another address.
     Third,
 }
 

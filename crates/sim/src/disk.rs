@@ -1,7 +1,8 @@
 //! A virtual disk: durable files, and writes that are under way.
 //!
 //! Invariant: a write is seen whole or not at all; until it is said to be done, a crash may have
-//! either outcome.
+//! either outcome. Only a disk that lies, and says that a write is done which it has not kept, may
+//! lose or tear it when the power fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,20 @@ pub(crate) struct Disk {
     files: BTreeMap<String, Vec<u8>>,
     damaged: BTreeSet<String>,
     under_way: Vec<Write>,
+    /// What the last finished write replaced.
+    last: Option<Earlier>,
+    /// What a write replaced that failed at its last step: it can be read, and the power may take it
+    /// back until the folder is synced by another write or another daemon.
+    unsynced: Option<Earlier>,
     /// The last write that was asked for ends then: writes end in their order.
     pub(crate) busy_until: u64,
+}
+
+/// A file as it was before; `None`: there was none.
+#[derive(Clone, Debug)]
+struct Earlier {
+    file: String,
+    content: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -36,6 +49,8 @@ impl Disk {
     pub(crate) fn finish(&mut self, number: u64) -> Option<String> {
         let at = self.under_way.iter().position(|write| write.number == number)?;
         let write = self.under_way.remove(at);
+        self.last = Some(self.earlier(&write.file));
+        self.unsynced = None;
         Some(self.apply(write))
     }
 
@@ -43,6 +58,41 @@ impl Disk {
     pub(crate) fn fail(&mut self, number: u64) -> Option<String> {
         let at = self.under_way.iter().position(|write| write.number == number)?;
         Some(self.under_way.remove(at).file)
+    }
+
+    /// A write fails at its last step: what it wrote is there, but perhaps not for good.
+    pub(crate) fn fail_to_sync(&mut self, number: u64) -> Option<String> {
+        let at = self.under_way.iter().position(|write| write.number == number)?;
+        let write = self.under_way.remove(at);
+        let earlier = self.earlier(&write.file);
+        self.unsynced.get_or_insert(earlier);
+        Some(self.apply(write))
+    }
+
+    /// The power fails: what was not synced may be gone. Whether it is.
+    pub(crate) fn lose_unsynced(&mut self, rng: &mut StdRng) -> bool {
+        let lost = self.unsynced.take().filter(|_| rng.random::<bool>());
+        lost.map(|earlier| self.put_back(earlier)).is_some()
+    }
+
+    /// What was written last and said to be done was not kept. The file.
+    pub(crate) fn lose_last(&mut self) -> Option<String> {
+        let earlier = self.last.take()?;
+        let file = earlier.file.clone();
+        self.put_back(earlier);
+        Some(file)
+    }
+
+    /// What was written last and said to be done is torn. The file.
+    pub(crate) fn tear_last(&mut self) -> Option<String> {
+        let file = self.last.take()?.file;
+        self.damage(&file);
+        Some(file)
+    }
+
+    /// The file that was written last, if it can still be lost.
+    pub(crate) fn last_file(&self) -> Option<&str> {
+        self.last.as_ref().map(|earlier| earlier.file.as_str())
     }
 
     /// How many writes are under way.
@@ -60,7 +110,9 @@ impl Disk {
     }
 
     /// What a daemon finds at its start. A damaged file is moved aside by that.
+    /// Whoever opens the folder syncs it, so that what it reads is there for good.
     pub(crate) fn found(&mut self) -> BTreeMap<String, FoundFile> {
+        self.last = None;
         let damaged = std::mem::take(&mut self.damaged);
         for file in &damaged {
             self.files.remove(file);
@@ -85,6 +137,22 @@ impl Disk {
     /// An older copy is put back.
     pub(crate) fn restore(&mut self, file: &str, content: Vec<u8>) {
         self.files.insert(file.to_owned(), content);
+    }
+
+    /// The file that a daemon reads now although its write failed, if there is one.
+    pub(crate) fn sync(&mut self) -> Option<String> {
+        self.unsynced.take().map(|earlier| earlier.file)
+    }
+
+    fn earlier(&self, file: &str) -> Earlier {
+        Earlier { file: file.to_owned(), content: self.files.get(file).cloned() }
+    }
+
+    fn put_back(&mut self, earlier: Earlier) {
+        match earlier.content {
+            Some(content) => self.files.insert(earlier.file, content),
+            None => self.files.remove(&earlier.file),
+        };
     }
 
     fn apply(&mut self, write: Write) -> String {

@@ -193,7 +193,21 @@ impl World {
             }
             Ok(())
         } else {
-            let file = self.hosts[host].disk.fail(write).unwrap_or_default();
+            let stays = chance(&mut self.rng, self.faults.failed_stays);
+            let disk = &mut self.hosts[host].disk;
+            let file = match stays {
+                true => disk.fail_to_sync(write),
+                false => disk.fail(write),
+            };
+            let file = file.unwrap_or_default();
+            if stays {
+                self.tally.count(Occurrence::FailedWriteStays);
+                // A disk in trouble and a power failure have one cause now and then.
+                if chance(&mut self.rng, 200) {
+                    let back = Some(self.between(3_000, 20_000));
+                    self.later(0, What::Fault(Fault::PowerOff { host, back }));
+                }
+            }
             self.tally.count(Occurrence::WriteFailed);
             self.say(host, &format!("the write of {file} fails"));
             Err(Text::new(&format!("{file}: fsync: input/output error")))

@@ -81,6 +81,10 @@ impl World {
             self.end_process(host, pid);
         }
         self.hosts[host].powered = false;
+        let machine = &mut self.hosts[host];
+        if machine.disk.lose_unsynced(&mut self.rng) {
+            self.tally.count(Occurrence::UnsyncedLost);
+        }
         self.come_back(host, back);
     }
 
@@ -103,6 +107,11 @@ impl World {
             self.file_changed(host, &file);
         }
         self.checks.ended(host);
+    }
+
+    /// A machine that is off is switched on again `after`.
+    pub(crate) fn come_back_in(&mut self, host: usize, after: Duration) {
+        self.come_back(host, Some(micros(after)));
     }
 
     fn come_back(&mut self, host: usize, back: Option<u64>) {
@@ -141,6 +150,19 @@ impl World {
     /// Takes the machine's power and gives it back `after`.
     pub fn power_cycle(&mut self, host: usize, after: Duration) {
         self.befall(Fault::PowerOff { host, back: Some(micros(after)) });
+    }
+
+    /// Takes the machine's power, and its disk had lied about the last write: it is lost, or torn and
+    /// found damaged. The file, if there is one to lose.
+    pub fn lose_last_write(&mut self, host: usize, torn: bool) -> Option<String> {
+        self.power_off(host);
+        let disk = &mut self.hosts[host].disk;
+        let file = if torn { disk.tear_last() } else { disk.lose_last() }?;
+        self.checks.lost(self.hosts[host].id, host, &file);
+        self.tally.count(if torn { Occurrence::LastWriteTorn } else { Occurrence::LastWriteLost });
+        let what = if torn { "torn" } else { "lost" };
+        self.say(host, &format!("the last write of {file} is {what}: the disk had lied"));
+        Some(file)
     }
 
     /// Switches the machine and its daemon on, if they are not.

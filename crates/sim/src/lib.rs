@@ -21,6 +21,7 @@ mod disk;
 mod effects;
 mod faults;
 mod host;
+mod lying;
 pub mod net;
 pub mod operator;
 pub mod program;

@@ -131,6 +131,10 @@ occurrences! {
     WriteLost, "write under way lost";
     WriteKept, "write under way kept";
     WriteFailed, "write refused by the disk";
+    FailedWriteStays, "refused write there all the same";
+    UnsyncedLost, "refused write gone with the power";
+    LastWriteLost, "last write lost by a lying disk";
+    LastWriteTorn, "last write torn by a lying disk";
     DaemonRestarted, "daemon restarted in good order";
     DaemonStopped, "daemon stopped for a while";
     MachineSuspended, "machine suspended";
@@ -141,6 +145,8 @@ occurrences! {
     MemberLeft, "member left the ring";
     MemberForgotten, "dead member forgotten";
     ForgottenAlive, "living member forgotten";
+    AddressChanged, "machine back under a new address";
+    AddressRecycled, "machine back under another one's address";
     MemberReturned, "member back that left or was forgotten";
     ProgramEnded, "program ended by itself";
     LeaderChanged, "another leader";

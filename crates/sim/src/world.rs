@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::net::Network;
 use crate::program::micros;
 use crate::settings::{Setup, group};
-use crate::tally::Tally;
+use crate::tally::{Occurrence, Tally};
 use crate::trace::Trace;
 use crate::traffic::Traffic;
 
@@ -54,6 +54,10 @@ pub struct World {
     asked: u64,
     addrs: BTreeMap<SocketAddr, usize>,
     pub(crate) ids: BTreeMap<NodeId, usize>,
+    /// Addresses that hosts had once.
+    given_up: Vec<SocketAddr>,
+    /// New ones that hosts got.
+    fresh_addrs: u16,
     /// Events within the second that began then: a live-lock ends the run.
     spins: u32,
     second: u64,
@@ -68,6 +72,8 @@ pub struct Faults {
     pub write_max: Duration,
     /// Writes that fail, of a thousand.
     pub write_fails: u32,
+    /// Failed writes whose content is there all the same, of a thousand.
+    pub failed_stays: u32,
     /// Writes during which the daemon dies, of a thousand.
     pub dies_at_write: u32,
 }
@@ -123,6 +129,8 @@ impl World {
             rng,
             addrs,
             ids,
+            given_up: Vec::new(),
+            fresh_addrs: 0,
             net: Network::new(),
             depot: Depot::default(),
             faults: Faults { write_max: Duration::from_millis(3), ..Faults::default() },
@@ -157,6 +165,29 @@ impl World {
 
     pub(crate) fn host_at(&self, addr: SocketAddr) -> Option<usize> {
         self.addrs.get(&addr).copied()
+    }
+
+    /// A host that is off has another address from now on: a new one, or one that another host had.
+    pub(crate) fn readdress(&mut self, host: usize, recycled: bool) {
+        let old = self.hosts[host].addr;
+        let taken = match recycled {
+            true => self.given_up.pop(),
+            false => None,
+        };
+        let addr = taken.unwrap_or_else(|| {
+            self.fresh_addrs += 1;
+            let [high, low] = self.fresh_addrs.to_be_bytes();
+            SocketAddr::from(([10, 1, high, low], old.port()))
+        });
+        self.given_up.insert(0, old);
+        self.addrs.remove(&old);
+        self.addrs.insert(addr, host);
+        self.hosts[host].addr = addr;
+        self.tally.count(match taken {
+            Some(_) => Occurrence::AddressRecycled,
+            None => Occurrence::AddressChanged,
+        });
+        self.say(host, &format!("has the address {addr} from now on"));
     }
 
     /// Something happens `after` microseconds from now.
@@ -259,6 +290,9 @@ impl World {
     pub(crate) fn start_daemon(&mut self, host: usize) {
         if !self.hosts[host].powered || self.hosts[host].node.is_some() {
             return;
+        }
+        if let Some(file) = self.hosts[host].disk.sync() {
+            self.file_changed(host, &file);
         }
         let setup = self.setup.clone();
         let boot = self.hosts[host].boot(&setup, &mut self.rng);

@@ -65,18 +65,6 @@ fn seeds_that_once_failed_by_later_faults_stay_well() {
     }
 }
 
-/// The same of the third generation. 138: who was forgotten before it had the group's first record
-/// waited for it for ever. 192 and 1363: who asked to leave and was started again at once, or stayed
-/// because its leaving was refused, was kept from the voters as long as its leader led.
-#[test]
-fn seeds_that_once_failed_by_departures_stay_well() {
-    for seed in [138, 192, 1_363] {
-        if let Err(violation) = Campaign::of(Generation::Third, seed, 60).run() {
-            panic!("{violation}");
-        }
-    }
-}
-
 #[test]
 fn a_seed_replays_byte_for_byte() {
     for seed in [3, 7, 20, 41, 60] {

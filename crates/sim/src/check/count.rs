@@ -59,6 +59,11 @@ impl CountCheck {
         Ok(())
     }
 
+    /// A member's disk lost what it held.
+    pub fn lost(&mut self, node: NodeId) {
+        self.told.remove(&node);
+    }
+
     /// A member's record is durable.
     ///
     /// # Errors

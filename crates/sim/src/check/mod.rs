@@ -137,6 +137,14 @@ impl Checks {
         self.ledger.rolled_back(host);
     }
 
+    /// What that host said with this file does not bind it any more.
+    pub(crate) fn lost(&mut self, node: NodeId, host: usize, file: &str) {
+        match file.starts_with("ledger.") {
+            true => self.ledger.rolled_back(host),
+            false => self.count.lost(node),
+        }
+    }
+
     pub(crate) fn let_form_apart(&mut self) {
         self.ledger.let_form_apart();
     }

@@ -1,0 +1,47 @@
+//! When a disk may lose what it said it had kept.
+//!
+//! A durable write survives a power cut; a disk that lies breaks that. A group still promises to go
+//! on if one voter's file is gone while the others have theirs: more is more than it can bear.
+
+use std::time::Duration;
+
+use baton_ledger::LedgerFile;
+use baton_wire::codec;
+
+use crate::program::micros;
+use crate::world::World;
+
+impl World {
+    /// Whether what the disk wrote last is not the member's turn, every voter has the ledger file with which it is listed and the newest list of voters,
+    /// and there are enough of them to let one in again.
+    pub(crate) fn may_lose_a_file(&self, host: usize) -> bool {
+        let last = self.hosts[host].disk.last_file();
+        if !last.is_some_and(|file| !file.starts_with("turn.")) || !self.is_up(host) {
+            return false;
+        }
+        let leader = self.leader().and_then(|leader| self.hosts[leader].node.as_ref());
+        let Some(seen) = leader.and_then(|node| node.observe(&self.group)) else { return false };
+        let voters = seen.ledger().voters;
+        let name = format!("ledger.{}", self.group);
+        let is_whole = |listed: &baton_wire::Voter| {
+            let machine = self.hosts.iter().find(|host| host.id == listed.node);
+            let bytes = machine.and_then(|host| host.disk.read(&name));
+            let file = bytes.and_then(|bytes| codec::decode::<LedgerFile>(bytes).ok());
+            file.is_some_and(|file| {
+                let listed_there = file.record.as_ref().map(|record| record.voters.as_slice());
+                file.file == listed.file && listed_there == Some(voters)
+            })
+        };
+        voters.len() >= VOTERS_MIN && voters.iter().all(is_whole)
+    }
+
+    /// Whether its daemon has run for that long, and did not stand still meanwhile.
+    pub(crate) fn runs_for(&self, host: usize, span: Duration) -> bool {
+        let machine = &self.hosts[host];
+        let since = machine.daemon_since.max(machine.stood_still_until());
+        self.is_up(host) && since + micros(span) <= self.now
+    }
+}
+
+/// Two voters do not survive the loss of a file.
+const VOTERS_MIN: usize = 3;
