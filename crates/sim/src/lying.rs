@@ -16,7 +16,7 @@ impl World {
     /// and there are enough of them to let one in again.
     pub(crate) fn may_lose_a_file(&self, host: usize) -> bool {
         let last = self.hosts[host].disk.last_file();
-        if !last.is_some_and(|file| !file.starts_with("turn.")) || !self.is_up(host) {
+        if last.is_none_or(|file| file.starts_with("turn.")) || !self.is_up(host) {
             return false;
         }
         let leader = self.leader().and_then(|leader| self.hosts[leader].node.as_ref());

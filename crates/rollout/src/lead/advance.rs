@@ -95,14 +95,17 @@ impl Lead {
         None
     }
 
-    /// Who has been ill for longer than a start may take, and will not heal by itself.
+    /// Who has been ill for longer than a start may take, and will not heal by itself. How long one was
+    /// away says nothing of how it is when it is back.
     fn follow_illness(&mut self, alarm: &mut Alarm, draft: &GroupState, view: &View) {
         let patience = draft
             .rollout
             .as_deref()
             .map_or(view.settings.update.start_timeout, |r| r.plan.update.start_timeout);
         let ill = |node: &NodeId| {
-            view.members.get(node).is_some_and(|member| member.ever_ran() && !member.is_healthy())
+            view.members.get(node).is_some_and(|member| {
+                member.liveness == Liveness::Alive && member.ever_ran() && !member.is_healthy()
+            })
         };
         self.ill.retain(|node, _| ill(node));
         self.lasting.clear();
