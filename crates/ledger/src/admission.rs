@@ -127,7 +127,6 @@ impl Ledger {
     /// Begins the next record that lets a node in, if there is one to let in.
     pub(crate) fn admit(&mut self, now: Moment) {
         self.let_back_in(now);
-        let span = self.patience();
         let keep = self.settings.election_timeout.saturating_mul(ASKING_KEPT);
         let Some(lead) = self.lead.as_mut().filter(|lead| lead.is_idle(&self.file)) else { return };
         lead.asking.retain(|_, (_, at)| now.since(*at) < keep);
