@@ -28,8 +28,6 @@ pub struct Setup {
     pub rollback: Policy,
     /// Hosts carry a label of their zone.
     pub zoned: bool,
-    /// Hosts carry a label of their place in the order.
-    pub ordered: bool,
     /// Every envelope is encoded and decoded on its way.
     pub through_codec: bool,
     /// The command that plays it again, for people.
@@ -50,7 +48,6 @@ impl Setup {
             update: short_policy(),
             rollback: short_policy(),
             zoned: false,
-            ordered: false,
             through_codec: seed.is_multiple_of(20),
             replay: format!("baton sim --seed {seed}"),
             trace_lines: 40,
@@ -72,13 +69,8 @@ impl Setup {
         self.zoned = zoned;
     }
 
-    /// Of ten seeds two more have labels of order.
-    pub(crate) fn put_in_order(&mut self) {
-        self.ordered = self.seed % 5 == 3;
-    }
-
-    /// The service's settings on a node with that place in the order.
-    pub(crate) fn service(&self, order: i32) -> ServiceSettings {
+    /// The service's settings on every node.
+    pub(crate) fn service(&self) -> ServiceSettings {
         ServiceSettings {
             name: group(),
             depot: "file:///depot".to_owned(),
@@ -95,7 +87,7 @@ impl Setup {
             health: HealthTiming::default(),
             update: self.update.clone(),
             rollback: self.rollback.clone(),
-            order: if self.ordered { order } else { 0 },
+            order: 0,
         }
     }
 }
