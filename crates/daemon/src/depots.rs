@@ -94,21 +94,15 @@ impl Depots {
 
     /// Fetches and verifies a configuration revision, and looks whether its files can be written.
     pub(crate) fn fetch_revision(&self, settings: &ServiceSettings, depot: String, digest: Digest) {
-        let (this, group, keys) =
-            (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
-        let env = settings.env.clone();
-        self.kept().insert(digest);
-        self.work(move || {
-            let result = (|| {
-                let url: DepotUrl = parse(&depot)?;
-                let trusted = TrustedKeys::load(&keys).map_err(fault)?;
-                let depot = Depot::open(&url);
-                let revision =
-                    this.revisions.fetch(&depot, &trusted, &group, &digest).map_err(fault)?;
-                fits(&revision, &env)?;
-                Ok(Arc::new(revision))
-            })();
-            Event::RevisionFetched { group, digest, result }
+        let (this, group) = (self.clone(), settings.name.clone());
+        let bring = move |trusted: &TrustedKeys| {
+            let url: DepotUrl = parse(&depot)?;
+            this.revisions.fetch(&Depot::open(&url), trusted, &group, &digest).map_err(fault)
+        };
+        self.bring_revision(settings, digest, bring, move |group, result| Event::RevisionFetched {
+            group,
+            digest,
+            result,
         });
     }
 
@@ -120,23 +114,37 @@ impl Depots {
         digest: Digest,
         sealed: Vec<u8>,
     ) {
-        let (this, group, keys) =
-            (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
+        let (this, group) = (self.clone(), settings.name.clone());
+        let bring = move |trusted: &TrustedKeys| {
+            let taken = this.revisions.take(trusted, &group, &sealed, |found| *found == digest);
+            taken.map(|(_, revision)| revision).map_err(fault)
+        };
+        self.bring_revision(settings, digest, bring, move |group, result| Event::RevisionTaken {
+            group,
+            digest,
+            result,
+        });
+    }
+
+    fn bring_revision(
+        &self,
+        settings: &ServiceSettings,
+        digest: Digest,
+        bring: impl FnOnce(&TrustedKeys) -> Result<Revision, DepotFault> + Send + 'static,
+        event: impl FnOnce(GroupName, Result<Arc<Revision>, DepotFault>) -> Event + Send + 'static,
+    ) {
+        let (group, keys) = (settings.name.clone(), settings.trusted_keys.clone());
         let env = settings.env.clone();
         self.kept().insert(digest);
         self.work(move || {
-            let result = (|| {
-                let trusted = TrustedKeys::load(&keys).map_err(fault)?;
-                let (found, revision) =
-                    this.revisions.take(&trusted, &group, &sealed).map_err(fault)?;
-                if found != digest {
-                    let text = format!("another member gave revision {found} for {digest}");
-                    return Err(DepotFault { environment: true, text: Text::new(&text) });
-                }
-                fits(&revision, &env)?;
+            let trusted = TrustedKeys::load(&keys).map_err(fault);
+            let result = trusted.and_then(|trusted| bring(&trusted)).and_then(|revision| {
+                // An edit of the service's file mends it, so it is asked for again.
+                check_names(&revision, &env)
+                    .map_err(|text| DepotFault { environment: true, text: Text::new(&text) })?;
                 Ok(Arc::new(revision))
-            })();
-            Event::RevisionTaken { group, digest, result }
+            });
+            event(group, result)
         });
     }
 
@@ -166,13 +174,16 @@ impl Depots {
         let (this, group, keys) =
             (self.clone(), settings.name.clone(), settings.trusted_keys.clone());
         tokio::task::spawn_blocking(move || {
+            // Known before it is written: the removal of old ones may run just then.
+            let keep = |digest: &Digest| {
+                this.handed_in().insert(*digest);
+                this.kept().insert(*digest);
+                true
+            };
             let taken = TrustedKeys::load(&keys)
-                .and_then(|trusted| this.revisions.take(&trusted, &group, &sealed));
+                .and_then(|trusted| this.revisions.take(&trusted, &group, &sealed, keep));
             let answer = match taken {
-                Ok((digest, _)) => {
-                    this.handed_in().insert(digest);
-                    Reply::Done(format!("{digest} is on this node"))
-                }
+                Ok((digest, _)) => Reply::Done(format!("{digest} is on this node")),
                 Err(cause) => Reply::Refused { why: Why::State, text: describe(&cause) },
             };
             // Whoever asked may have gone.
@@ -325,13 +336,6 @@ impl Depots {
             done.send(job()).ok();
         });
     }
-}
-
-/// Whether the files of a revision can be written with this environment. An edit of the service's
-/// file mends it, so it is asked for again.
-fn fits(revision: &Revision, env: &BTreeMap<String, String>) -> Result<(), DepotFault> {
-    check_names(revision, env)
-        .map_err(|text| DepotFault { environment: true, text: Text::new(&text) })
 }
 
 fn parse(url: &str) -> Result<DepotUrl, DepotFault> {

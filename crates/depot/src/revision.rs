@@ -117,7 +117,8 @@ pub(crate) fn open(
     parse(signed::open(sealed, trusted, &what)?, group, digest, &what)
 }
 
-/// The revision of `group` in `sealed`, whichever it is, which must be signed by a trusted key.
+/// The revision of `group` in `sealed`, whichever it is, which must be signed by a trusted key, with its
+/// digest.
 pub(crate) fn open_any(
     sealed: &[u8],
     trusted: &TrustedKeys,

@@ -58,24 +58,34 @@ impl RevisionStore {
         Ok(revision)
     }
 
-    /// Keeps a revision that somebody else has had, as it was signed; what it is follows from its
-    /// content.
+    /// Keeps a revision that somebody hands over, as it was signed. `wanted` is asked, before anything is
+    /// kept, about the digest that follows from its content.
     ///
     /// # Errors
     ///
-    /// No trusted key signed it, it is of another group, or the disk refuses it; nothing is kept.
+    /// No trusted key signed it, it is of another group or not wanted, or the disk refuses it; nothing
+    /// is kept.
     pub fn take(
         &self,
         trusted: &TrustedKeys,
         group: &GroupName,
         sealed: &[u8],
+        wanted: impl FnOnce(&Digest) -> bool,
     ) -> Result<(Digest, Revision), DepotError> {
-        if sealed.len() as u64 > REVISION_FILE_MAX_BYTES {
+        let fault = |reason: String| {
             let what = format!("configuration revision of {group}");
-            let reason = format!("is larger than {REVISION_FILE_MAX_BYTES} bytes");
-            return Err(DepotError::Format { what, reason });
+            DepotError::Format { what, reason }
+        };
+        if sealed.len() as u64 > REVISION_FILE_MAX_BYTES {
+            let found = sealed.len();
+            return Err(fault(format!(
+                "has {found} bytes, at most {REVISION_FILE_MAX_BYTES} are allowed"
+            )));
         }
         let (digest, revision) = revision::open_any(sealed, trusted, group)?;
+        if !wanted(&digest) {
+            return Err(fault(format!("is {digest}, which nobody asked for")));
+        }
         durable::create_folder(&self.group_folder(group))?;
         durable::write_private(&self.path(group, &digest), sealed)?;
         Ok((digest, revision))

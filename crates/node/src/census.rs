@@ -133,29 +133,14 @@ const HEAD_BYTES: usize = 256;
 #[cfg(test)]
 mod tests {
     use baton_ring::{Me, SavedRing};
-    use baton_types::member::{Desired, ProcessState, ServiceFact};
     use baton_types::{BootNonce, Moment, Profile, Text};
 
     use super::*;
     use crate::directory::{fact_bytes, service_key};
+    use crate::tests::bench::service_fact;
 
     fn fact(health: Health) -> Option<Vec<u8>> {
-        fact_bytes(&ServiceFact {
-            running: None,
-            desired: Desired::Running,
-            process: ProcessState::Running,
-            pid: None,
-            health,
-            health_text: Text::default(),
-            restarts: 0,
-            phase: Text::default(),
-            prepared: None,
-            pending_edit: false,
-            file_digest: 0,
-            order: 0,
-            zone: None,
-            incarnation: baton_types::Incarnation(0),
-        })
+        fact_bytes(&service_fact(health))
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod meeting;
 mod news;
 mod outcomes;
 mod reform;
+mod removals;
 mod revisions;
 mod roster;
 mod running;
@@ -93,7 +94,7 @@ pub(crate) struct Group {
     /// `config apply` commands that wait until this leader has the revision itself.
     applications: Vec<Command>,
     /// Voters to remove, with the commands that ask for it.
-    removals: BTreeMap<NodeId, BTreeSet<CommandId>>,
+    removals: BTreeMap<NodeId, removals::Removal>,
     /// A command to form the group anew, while it is carried out.
     reforming: Option<reform::Reforming>,
     /// `adopt` commands for this lineage, until its record says so.

@@ -45,6 +45,10 @@ pub(crate) const JOINS_MAX: usize = 16;
 /// would kill its daemon again and again.
 pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(15);
 
+/// How long a voter that asks to leave waits for others to answer, without which the group would stand
+/// still: shorter than its operator's patience, so that he is told why.
+pub(crate) const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
+
 /// How long a member that was remembered from an earlier start of this node may live in the ring
 /// without a word about its service, before it counts as one that no longer has it: facts come with
 /// the first exchange of states, and a lost exchange is repeated.

@@ -168,8 +168,7 @@ impl Group {
             }
             CommandAction::Adopt { .. } => self.adoptions.push(command.id),
             CommandAction::RemoveVoter { node } => {
-                self.removals.entry(*node).or_default().insert(command.id);
-                self.unseen = true;
+                self.ask_removal(now, *node, command.id);
             }
             _ => self.inputs.push(LeadInput::Command { command, found: None }),
         }
@@ -255,7 +254,7 @@ impl Group {
             return false;
         }
         self.settle_idle_removals(shared);
-        if self.remove_voters(now) || self.settle_meeting(now, shared) {
+        if self.remove_voters(now, shared) || self.settle_meeting(now, shared) {
             return true;
         }
         let inputs = std::mem::take(&mut self.inputs);
@@ -330,72 +329,6 @@ impl Group {
     pub(super) fn give(&mut self, shared: &mut Shared, id: CommandId, answer: CommandAnswer) {
         for asker in self.owed.remove(&id).unwrap_or_default() {
             shared.answer(asker, id, AnswerContent::Command(answer.clone()));
-        }
-    }
-
-    /// Makes a record without the next voter that asked to be removed, if there is one.
-    fn remove_voters(&mut self, now: Now) -> bool {
-        let next = self.removals.keys().copied().find(|node| self.is_voter(*node));
-        match next {
-            Some(node) => self.ledger.remove_voter(now.moment, node).is_ok(),
-            None => false,
-        }
-    }
-
-    /// Answers removals that the record shows, and those of nodes that had no vote anyway.
-    fn settle_removals(&mut self, shared: &mut Shared, record: &Record) {
-        let is_voter = |node: &NodeId| record.voters.iter().any(|voter| voter.node == *node);
-        let last = record.voters.len() == 1;
-        let others = self.others(shared);
-        let done: Vec<NodeId> =
-            self.removals.keys().copied().filter(|node| !is_voter(node) || last).collect();
-        for node in done {
-            // What it sees of that node is again what the ring says.
-            self.unseen = true;
-            let (result, message) = match (is_voter(&node), others.is_empty()) {
-                (false, _) => (
-                    CommandResult::Done,
-                    "it has no vote in the group's ledger any more".to_owned(),
-                ),
-                (true, true) => (
-                    CommandResult::Done,
-                    "it is the group's last member: the ledger stays on its disk".to_owned(),
-                ),
-                (true, false) => (
-                    CommandResult::Refused,
-                    format!(
-                        "it is the only voter of {} now, and {} would be left without the ledger; \
-                         another gets a vote within seconds, then it can go (`--force` goes at \
-                         once and gives up what the group has decided)",
-                        self.name,
-                        others.join(", ")
-                    ),
-                ),
-            };
-            for id in self.removals.remove(&node).unwrap_or_default() {
-                let message = Text::new(&format!("{}: {message}", shared.name_of(node)));
-                self.give(shared, id, CommandAnswer { result, message, rollout: None });
-            }
-        }
-    }
-
-    /// Names of the other members that the ring can reach.
-    pub(crate) fn others(&self, shared: &Shared) -> Vec<String> {
-        let others = shared.directory.members(&self.name).map(|(node, _)| node);
-        let others = others.filter(|node| *node != shared.me);
-        others
-            .filter(|node| shared.ring.member(*node).is_some_and(|m| m.state.is_reachable()))
-            .map(|node| shared.name_of(node))
-            .collect()
-    }
-
-    /// Removals asked for since the last record.
-    fn settle_idle_removals(&mut self, shared: &mut Shared) {
-        if self.leading
-            && !self.removals.is_empty()
-            && let Some(record) = self.ledger.view().committed.cloned()
-        {
-            self.settle_removals(shared, &record);
         }
     }
 }

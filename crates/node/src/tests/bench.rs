@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use baton_rollout::MemberFile;
 use baton_types::manifest::{HealthTiming, Hooks, Manifest, Run, StopSignal};
+use baton_types::member::{Desired, Health, ProcessState, ServiceFact};
 use baton_types::policy::{Policy, Strategy};
 use baton_types::service::{Runner, ServiceSettings};
 use baton_types::timing::Profile;
@@ -231,6 +232,26 @@ pub(super) fn joins(number: u8) -> Event {
         age_secs: 0,
     };
     from_peer(number.into(), vec![Message::Ring(RingMessage::Join(record))])
+}
+
+/// What a member says of a service that runs and never had a release.
+pub(crate) fn service_fact(health: Health) -> ServiceFact {
+    ServiceFact {
+        running: None,
+        desired: Desired::Running,
+        process: ProcessState::Running,
+        pid: None,
+        health,
+        health_text: Text::default(),
+        restarts: 0,
+        phase: Text::default(),
+        prepared: None,
+        pending_edit: false,
+        file_digest: 0,
+        order: 0,
+        zone: None,
+        incarnation: Incarnation(0),
+    }
 }
 
 pub(super) fn addr_of(number: u8) -> SocketAddr {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use baton_types::facts::FactKey;
-use baton_types::member::{Desired, Health, ProcessState, ServiceFact};
-use baton_types::{Incarnation, NodeId, Target, Text};
+use baton_types::member::{Health, ServiceFact};
+use baton_types::{Incarnation, NodeId, Target};
 use baton_wire::ring::{FactRecord, MemberRecord, MemberState};
 use baton_wire::{Message, RingMessage, codec};
 
-use super::bench::{Bench, addr_of, boot, from_peer, group, joins, release};
+use super::bench::{Bench, addr_of, boot, from_peer, group, joins, release, service_fact};
 use crate::{Effect, FoundFile, NodeRef, Reply, Request};
 
 const PEER: u8 = 2;
@@ -21,19 +21,8 @@ fn peer() -> NodeId {
 fn says(version: u64, incarnation: u64) -> Message {
     let fact = ServiceFact {
         running: Some(Target::of(release(1))),
-        desired: Desired::Running,
-        process: ProcessState::Running,
-        pid: Some(9),
-        health: Health::Ok,
-        health_text: Text::default(),
-        restarts: 0,
-        phase: Text::default(),
-        prepared: None,
-        pending_edit: false,
-        file_digest: 0,
-        order: 0,
-        zone: None,
         incarnation: Incarnation(incarnation),
+        ..service_fact(Health::Ok)
     };
     fact_record(version, Some(codec::encode(&fact).expect("encodes")))
 }

@@ -1,6 +1,6 @@
 //! One node alone, driven by hand: what it does when services, daemon and operators end things.
 
-mod bench;
+pub(crate) mod bench;
 mod ending;
 mod members;
 mod relays;

@@ -59,14 +59,20 @@ fn s37_waves_on_the_way_back_are_of_those_that_were_moved() {
     }
 }
 
-#[test]
-fn s38_a_member_of_a_finished_wave_falls_ill() {
+/// n2 is the first wave, has passed, and soaks for 30 s.
+fn first_wave_passed() -> World {
     let mut world = World::new(5);
     let policy = &mut world.view.settings.update;
     policy.waves = vec!["1".parse().expect("a limit")];
     policy.wave_soak = std::time::Duration::from_secs(30);
     world.promote(2);
     world.run_until(|world| world.turn("n2") == Passed);
+    world
+}
+
+#[test]
+fn s38_a_member_of_a_finished_wave_falls_ill() {
+    let mut world = first_wave_passed();
     let now = world.now();
     world.host("n2").behave(2, |behavior| behavior.healthy_after = Some(80_000));
     world.host("n2").crash(now);
@@ -79,12 +85,7 @@ fn s38_a_member_of_a_finished_wave_falls_ill() {
 /// Nobody waits for ever for a wave that does not get well.
 #[test]
 fn a_finished_wave_that_stays_ill_pauses_the_rollout() {
-    let mut world = World::new(5);
-    let policy = &mut world.view.settings.update;
-    policy.waves = vec!["1".parse().expect("a limit")];
-    policy.wave_soak = std::time::Duration::from_secs(30);
-    world.promote(2);
-    world.run_until(|world| world.turn("n2") == Passed);
+    let mut world = first_wave_passed();
     let now = world.now();
     world.host("n2").behave(2, |behavior| behavior.healthy_after = None);
     world.host("n2").crash(now);
@@ -99,12 +100,7 @@ fn a_finished_wave_that_stays_ill_pauses_the_rollout() {
 #[test]
 fn a_finished_wave_does_not_wait_for_a_member_that_takes_no_part_any_more() {
     for is_gone in [true, false] {
-        let mut world = World::new(5);
-        let policy = &mut world.view.settings.update;
-        policy.waves = vec!["1".parse().expect("a limit")];
-        policy.wave_soak = std::time::Duration::from_secs(30);
-        world.promote(2);
-        world.run_until(|world| world.turn("n2") == Passed);
+        let mut world = first_wave_passed();
         world.kill("n2");
         world.run(60_000);
         assert_eq!((world.on(2), world.rollout_state()), (1, RolloutState::Running));

@@ -120,3 +120,30 @@ fn who_is_remembered_can_be_forgotten() {
         world.run_until("a turn", MINUTE, |world| world.in_turn(Turn::Offered).is_some());
     }
 }
+
+/// Of three one is away: the leaving of another would leave the group without a majority.
+#[test]
+fn who_is_needed_is_told_so_when_it_asks_to_leave() {
+    let mut world = World::on_release_1(Setup::of(1, 3), Behaviour::healthy());
+    let leader = world.leader().expect("a leader");
+    let others: Vec<usize> = world.all().filter(|host| *host != leader).collect();
+    world.power_off(others[0]);
+    world.pass(seconds(30));
+    let request = world.ask(others[1], Request::RingLeave { force: false });
+    world.run_until("the answer", seconds(20), |world| world.reply(request).is_some());
+    let Some(Reply::Refused { text, .. }) = world.reply(request) else {
+        panic!("{:?}", world.reply(request))
+    };
+    for part in [
+        format!("{}: it is needed", name(others[1])),
+        format!("({} away)", name(others[0])),
+        "--force".to_owned(),
+    ] {
+        assert!(text.contains(&part), "{part}: {text}");
+    }
+    world.start(others[0]);
+    world.pass(seconds(30));
+    let request = world.ask(others[1], Request::RingLeave { force: false });
+    world.run_until("the answer", MINUTE, |world| world.reply(request).is_some());
+    assert!(matches!(world.reply(request), Some(Reply::Done(_))), "{:?}", world.reply(request));
+}
