@@ -126,7 +126,7 @@ fn place_of(status: &GroupStatus, typed: Option<DepotUrl>) -> Result<Place, Fail
         Some(_) => Ok(Place::Folder(depot)),
         None if is_typed => Err(Failure::failed(format!(
             "{depot} can only be read: name the depot's folder with --depot file:///FOLDER, or leave \
-             --depot out and the revision is handed to this node's daemon"
+             --depot and BATON_DEPOT out and the revision is handed to this node's daemon"
         ))),
         None => Ok(Place::Daemon),
     }

@@ -24,9 +24,10 @@ pub(crate) enum ConfigCommand {
         /// Where the depot's folder is, if not where the group reads it: file:///…
         #[arg(long, value_name = "URL", env = "BATON_DEPOT")]
         depot: Option<DepotUrl>,
-        /// Give it to the daemon of this node instead, from which the members get it; so it is done by
-        /// itself where the group's depot is https://
-        #[arg(long, conflicts_with = "depot")]
+        /// Give it to the daemon of this node instead, from which the members get it: no depot is
+        /// written, whatever --depot or BATON_DEPOT says. Done by itself where the group's depot is
+        /// https://
+        #[arg(long)]
         hand_in: bool,
         #[command(flatten)]
         signer: Signer,
