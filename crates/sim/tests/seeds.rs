@@ -66,6 +66,17 @@ fn seeds_that_once_failed_by_later_faults_stay_well() {
     }
 }
 
+/// The same of the third generation. 388 and 20204: two voters of three lost their files, because the
+/// observer took the first one's torn file for whole; and one that had left by force led.
+#[test]
+fn seeds_that_once_failed_by_departures_and_lies_stay_well() {
+    for seed in [388, 20_204] {
+        if let Err(violation) = Campaign::of(Generation::Third, seed, 60).run() {
+            panic!("{violation}");
+        }
+    }
+}
+
 #[test]
 fn a_seed_replays_byte_for_byte() {
     for seed in [3, 7, 20, 41, 60] {
