@@ -12,8 +12,9 @@ use crate::program::micros;
 use crate::world::World;
 
 impl World {
-    /// Whether what the disk wrote last is not the member's turn, every voter has the ledger file with which it is listed and the newest list of voters,
-    /// and there are enough of them to let one in again.
+    /// Whether what the disk wrote last is not the member's turn, every voter has the ledger file with which
+    /// it is listed and the newest list of voters, none has left by force and is silent, and there are
+    /// enough of them to let one in again.
     pub(crate) fn may_lose_a_file(&self, host: usize) -> bool {
         let last = self.hosts[host].disk.last_file();
         if last.is_none_or(|file| file.starts_with("turn.")) || !self.is_up(host) {
@@ -25,6 +26,7 @@ impl World {
         let name = format!("ledger.{}", self.group);
         let is_whole = |listed: &baton_wire::Voter| {
             let machine = self.hosts.iter().find(|host| host.id == listed.node);
+            let machine = machine.filter(|host| !host.wants_to_leave());
             let bytes = machine.and_then(|host| host.disk.read(&name));
             let file = bytes.and_then(|bytes| codec::decode::<LedgerFile>(bytes).ok());
             file.is_some_and(|file| {
