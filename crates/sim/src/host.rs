@@ -26,6 +26,8 @@ pub(crate) struct Host {
     pub(crate) daemon_since: u64,
     /// Which zone it stands in, in worlds that have zones.
     pub(crate) zone: &'static str,
+    /// Its place in the order, in worlds that have one.
+    pub(crate) order: i32,
     /// Whether the machine runs.
     pub(crate) powered: bool,
     pub(crate) machine_boot: u64,
@@ -75,6 +77,7 @@ impl Host {
             life: 0,
             daemon_since: 0,
             zone: ["east", "west"][index % 2],
+            order: [1, -1, 0][index % 3],
             powered: false,
             machine_boot: 0,
             nonce: BootNonce::from_random(0),
@@ -191,7 +194,7 @@ impl Host {
                 false => BTreeMap::new(),
             },
             has_seeds: setup.hosts > 1,
-            services: vec![setup.service()],
+            services: vec![setup.service(self.order)],
             files: self.disk.found(),
             manifests: self.manifests.clone(),
             revisions: self.revisions.clone(),

@@ -28,6 +28,8 @@ pub struct Setup {
     pub rollback: Policy,
     /// Hosts carry a label of their zone.
     pub zoned: bool,
+    /// Hosts carry a label of their place in the order.
+    pub ordered: bool,
     /// Every envelope is encoded and decoded on its way.
     pub through_codec: bool,
     /// The command that plays it again, for people.
@@ -48,6 +50,7 @@ impl Setup {
             update: short_policy(),
             rollback: short_policy(),
             zoned: false,
+            ordered: false,
             through_codec: seed.is_multiple_of(20),
             replay: format!("baton sim --seed {seed}"),
             trace_lines: 40,
@@ -69,8 +72,13 @@ impl Setup {
         self.zoned = zoned;
     }
 
-    /// The service's settings on every node.
-    pub(crate) fn service(&self) -> ServiceSettings {
+    /// Of ten seeds two more have labels of order.
+    pub(crate) fn put_in_order(&mut self) {
+        self.ordered = self.seed % 5 == 3;
+    }
+
+    /// The service's settings on a node with that place in the order.
+    pub(crate) fn service(&self, order: i32) -> ServiceSettings {
         ServiceSettings {
             name: group(),
             depot: "file:///depot".to_owned(),
@@ -87,7 +95,7 @@ impl Setup {
             health: HealthTiming::default(),
             update: self.update.clone(),
             rollback: self.rollback.clone(),
-            order: 0,
+            order: if self.ordered { order } else { 0 },
         }
     }
 }

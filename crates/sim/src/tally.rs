@@ -160,6 +160,7 @@ occurrences! {
     Cancelled, "cancelled";
     Superseded, "superseded";
     NextWave, "next wave begun";
+    InOrder, "rollout begun in the order of labels";
     NextZone, "next zone begun";
     CommandDone, "command done";
     CommandRefused, "command refused";

@@ -222,8 +222,13 @@ impl World {
         let before = self.checks.truth.take().filter(|old| old.lineage == truth.lineage);
         let old = before.as_ref().map(|truth| &truth.state);
         let known = self.known();
+        let begins = self.checks.order.begins(old, &truth.state, &known);
+        if begins == Ok(true) {
+            self.tally.count(Occurrence::InOrder);
+        }
         let checks = &mut self.checks;
         let results = [
+            (ORDER, begins.map(|_| ())),
             (ORDER, checks.order.record(old, &truth.state, &known)),
             (COUNT, checks.count.record(old, &truth.state)),
             (HALT, checks.halt.record(old, &truth.state)),
@@ -276,7 +281,11 @@ impl World {
             true => self.hosts.iter().map(|host| (host.id, host.zone.to_owned())).collect(),
             false => BTreeMap::new(),
         };
-        Known { well, zones }
+        let places = match self.setup.ordered {
+            true => self.hosts.iter().map(|host| (host.id, host.order)).collect(),
+            false => BTreeMap::new(),
+        };
+        Known { well, zones, places }
     }
 
     fn state_words(&self, state: &GroupState) -> String {

@@ -21,6 +21,8 @@ pub struct Known {
     pub well: BTreeSet<NodeId>,
     /// Where members stand, by the label that makes zones.
     pub zones: BTreeMap<NodeId, String>,
+    /// Their places in the order, in worlds that have one.
+    pub places: BTreeMap<NodeId, i32>,
 }
 
 impl Known {
@@ -35,6 +37,37 @@ impl Known {
 }
 
 impl OrderCheck {
+    /// A rollout begins: whether it is in the order of the members' labels, which is not one alone.
+    ///
+    /// # Errors
+    ///
+    /// A member that is known to be well stands before one with an earlier place.
+    pub fn begins(
+        self,
+        old: Option<&GroupState>,
+        new: &GroupState,
+        known: &Known,
+    ) -> Result<bool, String> {
+        let Some(rollout) = new.rollout.as_deref().filter(|_| old.is_some()) else {
+            return Ok(false);
+        };
+        let was_there = |old: &GroupState| {
+            let before = [&old.rollout, &old.next].into_iter().flatten();
+            before.into_iter().any(|before| before.id == rollout.id)
+        };
+        if known.places.is_empty() || old.is_some_and(was_there) {
+            return Ok(false);
+        }
+        let place = |turn: &Turn| Some((turn.node, *known.places.get(&turn.node)?));
+        let all: Vec<(NodeId, i32)> = rollout.turns.iter().filter_map(place).collect();
+        let well = all.iter().filter(|(node, _)| known.well.contains(node)).collect::<Vec<_>>();
+        match well.windows(2).find(|pair| pair[0].1 > pair[1].1) {
+            Some(pair) => Err(format!("{:?} stands before {:?}", pair[0], pair[1])),
+            None => Ok(all.is_sorted_by_key(|(_, place)| *place)
+                && all.first().map(|(_, place)| place) != all.last().map(|(_, place)| place)),
+        }
+    }
+
     /// A committed record follows another one.
     ///
     /// # Errors
@@ -164,7 +197,8 @@ mod tests {
 
     fn all_well() -> Known {
         let zones = (1..=3).map(|n| (node(n), if n < 3 { "a" } else { "b" }.to_owned()));
-        Known { well: (1..=3).map(node).collect(), zones: zones.collect() }
+        let places = BTreeMap::new();
+        Known { well: (1..=3).map(node).collect(), zones: zones.collect(), places }
     }
 
     #[test]
@@ -222,6 +256,21 @@ mod tests {
         assert!(OrderCheck.record(Some(&zoned(&old)), &zoned(&new), &all_well()).is_err());
         let over = with(&new, 2, TurnState::Passed);
         assert_eq!(OrderCheck.record(Some(&zoned(&old)), &zoned(&over), &all_well()), Ok(()));
+    }
+
+    #[test]
+    fn a_rollout_against_the_labels_is_seen() {
+        let old = GroupState::default();
+        let check = |places: [i32; 3], well: &[u128]| {
+            let places = (1..=3).map(node).zip(places).collect();
+            let well = well.iter().copied().map(node).collect();
+            let known = Known { well, places, ..Known::default() };
+            OrderCheck.begins(Some(&old), &running(), &known)
+        };
+        assert_eq!(check([-1, 0, 0], &[1, 2, 3]), Ok(true));
+        assert_eq!(check([1, 1, 1], &[1, 2, 3]), Ok(false), "one place");
+        assert!(check([1, 0, 2], &[1, 2, 3]).is_err());
+        assert_eq!(check([1, 0, 2], &[1, 3]), Ok(false), "nobody knows of the second");
     }
 
     #[test]
