@@ -217,6 +217,8 @@ mod tests {
         for (line, part) in [
             ("at = \"1s\", do = \"fly\"", "allowed: promote"),
             ("at = \"1s\", do = \"kill\"", "`host`"),
+            ("at = \"1s\", do = \"leave\"", "`host`"),
+            ("at = \"1s\", do = \"forget\", host = \"n1\"", "`member`"),
             ("at = \"1s\", do = \"kill\", host = \"n4\"", "n1 to n3"),
             ("at = \"soon\", do = \"heal\"", "soon"),
             ("at = \"1s\", do = \"promote\", release = \"2\", behaviour = \"odd\"", "odd"),

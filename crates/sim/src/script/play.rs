@@ -60,6 +60,13 @@ impl World {
 
 impl World {
     fn carry_out_step(&mut self, number: usize, deed: Deed) {
+        if let Deed::Leave { host } | Deed::Forget { host, .. } = deed
+            && !self.is_up(host)
+        {
+            let what = format!("step {number}: no daemon runs on n{}", host + 1);
+            self.violate(SCENARIO, what);
+            return;
+        }
         match deed {
             Deed::Promote { release, behaviour } => self.promote(&release, behaviour),
             Deed::Demote { release } => self.demote(&release),
@@ -75,6 +82,8 @@ impl World {
             Deed::Partition { hosts } => self.partition(&hosts),
             Deed::LoseDepot { hosts } => self.lose_depot(&hosts),
             Deed::Heal => self.heal(),
+            Deed::Leave { host } => self.leave(host, false),
+            Deed::Forget { host, member } => self.forget(host, member),
             Deed::Type { host, action } => {
                 let id = CommandId::from_random(self.rng.random());
                 if self.type_with_id(host, action, Some(id)).is_none() {

@@ -34,6 +34,8 @@ pub(super) enum Deed {
     Partition { hosts: Vec<usize> },
     LoseDepot { hosts: Vec<usize> },
     Heal,
+    Leave { host: usize },
+    Forget { host: usize, member: usize },
     Type { host: usize, action: CommandAction },
     Expect(Expectation),
 }
@@ -56,6 +58,7 @@ pub(super) struct Line {
     pub(super) r#do: String,
     host: Option<String>,
     hosts: Option<Vec<String>>,
+    member: Option<String>,
     from: Option<String>,
     to: Option<String>,
     release: Option<String>,
@@ -126,6 +129,11 @@ impl Reader<'_> {
             "partition" => Deed::Partition { hosts: self.several()? },
             "lose-depot" => Deed::LoseDepot { hosts: self.several()? },
             "heal" => Deed::Heal,
+            "leave" => Deed::Leave { host: self.host()? },
+            "forget" => Deed::Forget {
+                host: self.host()?,
+                member: self.named(line.member.as_deref(), "member")?,
+            },
             "type" => Deed::Type { host: self.host()?, action: self.action()? },
             "expect" => Deed::Expect(self.expectation()?),
             _ => return Err(format!("no such step; allowed: {DEEDS}")),
@@ -239,4 +247,4 @@ fn state(word: &str) -> Result<RolloutState, String> {
 const TIME_MAX: Duration = Duration::from_secs(86_400);
 
 const DEEDS: &str = "promote, demote, kill, power-off, start, suspend, stop, clock, cut, \
-                     partition, lose-depot, heal, type, expect";
+                     partition, lose-depot, heal, leave, forget, type, expect";
