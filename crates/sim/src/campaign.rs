@@ -70,9 +70,11 @@ impl Campaign {
             campaign.second = Some(chance);
         }
         if course.generation >= Generation::Third {
-            campaign.world.setup.put_in_order();
             campaign.world.faults.failed_stays = 500;
             campaign.third = Some(StdRng::seed_from_u64(course.seed ^ 0x7412_d111));
+        }
+        if course.generation >= Generation::Fifth {
+            campaign.world.setup.put_in_order();
         }
         campaign
     }

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use crate::departures::Standing;
 use crate::disk::Disk;
 use crate::program::Process;
-use crate::settings::{Setup, ZONE_LABEL, group};
+use crate::settings::{Setup, group};
 
 /// See the module's page.
 pub(crate) struct Host {
@@ -24,10 +24,6 @@ pub(crate) struct Host {
     pub(crate) life: u64,
     /// When its daemon was started last.
     pub(crate) daemon_since: u64,
-    /// Which zone it stands in, in worlds that have zones.
-    pub(crate) zone: &'static str,
-    /// Its place in the order, in worlds that have one.
-    pub(crate) order: i32,
     /// Whether the machine runs.
     pub(crate) powered: bool,
     pub(crate) machine_boot: u64,
@@ -76,8 +72,6 @@ impl Host {
             node: None,
             life: 0,
             daemon_since: 0,
-            zone: ["east", "west"][index % 2],
-            order: [1, -1, 0][index % 3],
             powered: false,
             machine_boot: 0,
             nonce: BootNonce::from_random(0),
@@ -168,7 +162,7 @@ impl Host {
     }
 
     /// What a daemon is given at its start on this machine.
-    pub(crate) fn boot(&mut self, setup: &Setup, rng: &mut StdRng) -> Boot {
+    pub(crate) fn boot(&mut self, index: usize, setup: &Setup, rng: &mut StdRng) -> Boot {
         self.life += 1;
         self.nonce = BootNonce::from_random(rng.random());
         self.counter = 0;
@@ -189,12 +183,9 @@ impl Host {
                 u128::from(self.machine_boot) << 64 | u128::from(self.addr.port())
             ),
             timing: setup.timing.clone(),
-            labels: match setup.zoned {
-                true => BTreeMap::from([(ZONE_LABEL.to_owned(), self.zone.to_owned())]),
-                false => BTreeMap::new(),
-            },
+            labels: setup.labels.get(&index).cloned().unwrap_or_default(),
             has_seeds: setup.hosts > 1,
-            services: vec![setup.service(self.order)],
+            services: vec![setup.service(index)],
             files: self.disk.found(),
             manifests: self.manifests.clone(),
             revisions: self.revisions.clone(),

@@ -26,10 +26,8 @@ pub struct Setup {
     pub update: Policy,
     /// Policy of a rollback.
     pub rollback: Policy,
-    /// Hosts carry a label of their zone.
-    pub zoned: bool,
-    /// Hosts carry a label of their place in the order.
-    pub ordered: bool,
+    /// Labels that hosts carry: their zone, their place in the order.
+    pub labels: BTreeMap<usize, BTreeMap<String, String>>,
     /// Every envelope is encoded and decoded on its way.
     pub through_codec: bool,
     /// The command that plays it again, for people.
@@ -49,8 +47,7 @@ impl Setup {
             strategy: Strategy::Rolling,
             update: short_policy(),
             rollback: short_policy(),
-            zoned: false,
-            ordered: false,
+            labels: BTreeMap::new(),
             through_codec: seed.is_multiple_of(20),
             replay: format!("baton sim --seed {seed}"),
             trace_lines: 40,
@@ -69,16 +66,39 @@ impl Setup {
             }
             policy.zone_label = zoned.then(|| ZONE_LABEL.to_owned());
         }
-        self.zoned = zoned;
+        if zoned {
+            (0..self.hosts)
+                .for_each(|host| self.label(host, ZONE_LABEL, ["east", "west"][host % 2]));
+        }
     }
 
     /// Of ten seeds two more have labels of order.
     pub(crate) fn put_in_order(&mut self) {
-        self.ordered = self.seed % 5 == 3;
+        if self.seed % 5 == 3 {
+            (0..self.hosts)
+                .for_each(|host| self.label(host, ORDER_LABEL, ["1", "-1", "0"][host % 3]));
+        }
     }
 
-    /// The service's settings on a node with that place in the order.
-    pub(crate) fn service(&self, order: i32) -> ServiceSettings {
+    /// A host carries a label.
+    pub fn label(&mut self, host: usize, name: &str, value: &str) {
+        let labels = self.labels.entry(host).or_default();
+        labels.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Where hosts stand, by the label that makes zones.
+    pub(crate) fn zone(&self, host: usize) -> Option<&String> {
+        let label = self.update.zone_label.as_ref()?;
+        self.labels.get(&host)?.get(label)
+    }
+
+    /// The place of a host in the order, if it has a label of it.
+    pub(crate) fn place(&self, host: usize) -> Option<i32> {
+        self.labels.get(&host)?.get(ORDER_LABEL)?.parse().ok()
+    }
+
+    /// The service's settings on a host.
+    pub(crate) fn service(&self, host: usize) -> ServiceSettings {
         ServiceSettings {
             name: group(),
             depot: "file:///depot".to_owned(),
@@ -95,13 +115,16 @@ impl Setup {
             health: HealthTiming::default(),
             update: self.update.clone(),
             rollback: self.rollback.clone(),
-            order: if self.ordered { order } else { 0 },
+            order: self.place(host).unwrap_or(0),
         }
     }
 }
 
-/// The label that makes zones.
-pub(crate) const ZONE_LABEL: &str = "zone";
+/// The label that makes zones in campaigns.
+const ZONE_LABEL: &str = "zone";
+
+/// The label of a node's place in the order.
+pub(crate) const ORDER_LABEL: &str = "order";
 
 /// The group of every world.
 pub fn group() -> GroupName {

@@ -295,7 +295,7 @@ impl World {
             self.file_changed(host, &file);
         }
         let setup = self.setup.clone();
-        let boot = self.hosts[host].boot(&setup, &mut self.rng);
+        let boot = self.hosts[host].boot(host, &setup, &mut self.rng);
         let now = self.hosts[host].clocks(self.now);
         self.hosts[host].daemon_since = self.now;
         self.say(host, "the daemon starts");

@@ -15,7 +15,6 @@ mod program;
 #[cfg(test)]
 mod samples;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -277,14 +276,9 @@ impl World {
                 && self.well_since(*host).is_some_and(long_ago)
         };
         let well = (0..self.hosts.len()).filter(well).map(|host| self.hosts[host].id).collect();
-        let zones = match self.setup.zoned {
-            true => self.hosts.iter().map(|host| (host.id, host.zone.to_owned())).collect(),
-            false => BTreeMap::new(),
-        };
-        let places = match self.setup.ordered {
-            true => self.hosts.iter().map(|host| (host.id, host.order)).collect(),
-            false => BTreeMap::new(),
-        };
+        let ids = || self.hosts.iter().map(|host| host.id).enumerate();
+        let zones = ids().filter_map(|(at, id)| Some((id, self.setup.zone(at)?.clone()))).collect();
+        let places = ids().filter_map(|(at, id)| Some((id, self.setup.place(at)?))).collect();
         Known { well, zones, places }
     }
 

@@ -21,7 +21,7 @@ pub struct Known {
     pub well: BTreeSet<NodeId>,
     /// Where members stand, by the label that makes zones.
     pub zones: BTreeMap<NodeId, String>,
-    /// Their places in the order, in worlds that have one.
+    /// The places in the order of those that have a label of it.
     pub places: BTreeMap<NodeId, i32>,
 }
 
@@ -58,14 +58,19 @@ impl OrderCheck {
         if known.places.is_empty() || old.is_some_and(was_there) {
             return Ok(false);
         }
-        let place = |turn: &Turn| Some((turn.node, *known.places.get(&turn.node)?));
-        let all: Vec<(NodeId, i32)> = rollout.turns.iter().filter_map(place).collect();
-        let well = all.iter().filter(|(node, _)| known.well.contains(node)).collect::<Vec<_>>();
-        match well.windows(2).find(|pair| pair[0].1 > pair[1].1) {
-            Some(pair) => Err(format!("{:?} stands before {:?}", pair[0], pair[1])),
-            None => Ok(all.is_sorted_by_key(|(_, place)| *place)
-                && all.first().map(|(_, place)| place) != all.last().map(|(_, place)| place)),
+        let zoned = rollout.policy().zone_label.is_some();
+        let place = |turn: &Turn| {
+            let zone = known.zones.get(&turn.node).filter(|_| zoned);
+            (zone, known.places.get(&turn.node).copied().unwrap_or_default())
+        };
+        let is_well = |turn: &&Turn| known.well.contains(&turn.node);
+        let well: Vec<&Turn> = rollout.turns.iter().filter(is_well).collect();
+        if let Some(pair) = well.windows(2).find(|pair| place(pair[0]) > place(pair[1])) {
+            let [before, after] = [pair[0], pair[1]].map(|turn| (turn.node, place(turn)));
+            return Err(format!("{before:?} stands before {after:?}"));
         }
+        let places = || rollout.turns.iter().map(place);
+        Ok(places().is_sorted() && places().next() != places().next_back())
     }
 
     /// A committed record follows another one.
@@ -271,6 +276,17 @@ mod tests {
         assert_eq!(check([1, 1, 1], &[1, 2, 3]), Ok(false), "one place");
         assert!(check([1, 0, 2], &[1, 2, 3]).is_err());
         assert_eq!(check([1, 0, 2], &[1, 3]), Ok(false), "nobody knows of the second");
+        let mut zoned = running();
+        rollout(&mut zoned).plan.update.zone_label = Some("zone".to_owned());
+        let places = [(node(1), 5), (node(3), -1)].into();
+        let in_zones = |new: &GroupState, places: &BTreeMap<NodeId, i32>| {
+            let known = Known { places: places.clone(), ..all_well() };
+            OrderCheck.begins(Some(&old), new, &known)
+        };
+        assert!(in_zones(&zoned, &places).is_err(), "the second has place 0");
+        let places = [(node(2), 5), (node(3), -1)].into();
+        assert_eq!(in_zones(&zoned, &places), Ok(true), "its zone is the later one");
+        assert!(in_zones(&running(), &places).is_err(), "without zones it comes first");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use baton_types::CommandId;
 use rand::RngExt as _;
 
 use super::Script;
-use super::step::{Deed, Expectation, Step};
+use super::step::{Deed, Expectation, Step, host_names};
 use crate::campaign::Report;
 use crate::check::Violation;
 use crate::trace::Story;
@@ -130,6 +130,11 @@ impl World {
             let running = self.run(release);
             if let Some(wanted) = expected.running.filter(|wanted| *wanted != running) {
                 return Some(format!("expected {wanted} members on {release}, found {running}"));
+            }
+            let on = self.all().filter(|host| self.running(*host) == *release).collect();
+            if let Some(wanted) = expected.hosts.as_ref().filter(|wanted| **wanted != on) {
+                let [wanted, found] = [wanted, &on].map(host_names);
+                return Some(format!("expected {release} on {wanted}, found it on {found}"));
             }
         }
         let baseline = self.baseline();
