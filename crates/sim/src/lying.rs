@@ -12,17 +12,28 @@ use crate::program::micros;
 use crate::world::World;
 
 impl World {
-    /// Whether what the disk wrote last is not the member's turn, every voter has the ledger file with which it is listed and the newest list of voters,
-    /// and there are enough of them to let one in again.
+    /// Whether what the disk wrote last is not the member's turn, and the groups that it may belong to
+    /// can bear its loss.
     pub(crate) fn may_lose_a_file(&self, host: usize) -> bool {
-        let last = self.hosts[host].disk.last_file();
-        if last.is_none_or(|file| file.starts_with("turn.")) || !self.is_up(host) {
+        let Some(last) = self.hosts[host].disk.last_file() else { return false };
+        let of = self.group_of_file(last);
+        if of.is_some_and(|(_, kind)| kind == "turn") || !self.is_up(host) {
             return false;
         }
-        let leader = self.leader().and_then(|leader| self.hosts[leader].node.as_ref());
-        let Some(seen) = leader.and_then(|node| node.observe(&self.group)) else { return false };
+        match of {
+            Some((group, _)) => self.is_whole(group),
+            None => self.groups_on(host).all(|group| self.is_whole(group)),
+        }
+    }
+
+    /// Whether every voter has the ledger file with which it is listed and the newest list of voters,
+    /// and there are enough of them to let one in again.
+    fn is_whole(&self, group: usize) -> bool {
+        let leader = self.leader_of(group).and_then(|leader| self.hosts[leader].node.as_ref());
+        let group = &self.groups[group].name;
+        let Some(seen) = leader.and_then(|node| node.observe(group)) else { return false };
         let voters = seen.ledger().voters;
-        let name = format!("ledger.{}", self.group);
+        let name = format!("ledger.{group}");
         let is_whole = |listed: &baton_wire::Voter| {
             let machine = self.hosts.iter().find(|host| host.id == listed.node);
             let bytes = machine.and_then(|host| host.disk.read(&name));

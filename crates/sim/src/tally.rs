@@ -162,6 +162,10 @@ occurrences! {
     NextWave, "next wave begun";
     InOrder, "rollout begun in the order of labels";
     NextZone, "next zone begun";
+    RollAtOnce, "two groups roll at once";
+    LeadsTwo, "one host leads two groups";
+    LedApart, "two groups led by different hosts";
+    TurnElsewhere, "member waits that is in a turn of another group";
     CommandDone, "command done";
     CommandRefused, "command refused";
     CommandRepeated, "command repeated under its id";

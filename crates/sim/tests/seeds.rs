@@ -66,6 +66,17 @@ fn seeds_that_once_failed_by_later_faults_stay_well() {
     }
 }
 
+/// The same of the fifth. 1823: a daemon that went on early, when the faults ended, heard only later that
+/// its program had died meanwhile.
+#[test]
+fn seeds_that_once_failed_with_several_groups_stay_well() {
+    for seed in [1_823] {
+        if let Err(violation) = Campaign::of(Generation::Fifth, seed, 60).run() {
+            panic!("{violation}");
+        }
+    }
+}
+
 #[test]
 fn a_seed_replays_byte_for_byte() {
     for seed in [3, 7, 20, 41, 60] {

@@ -119,10 +119,7 @@ fn newly(before: &Rollout, after: &Rollout, state: TurnState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::samples::{node, rollout, running, turn, with};
-    use baton_rollout::TurnFile;
-    use baton_types::Moment;
-    use baton_wire::{Manner, Terms};
+    use crate::check::samples::{member_file, node, rollout, running, turn, with};
 
     #[test]
     fn a_member_that_is_counted_twice_is_seen() {
@@ -151,32 +148,8 @@ mod tests {
     #[test]
     fn a_failure_that_a_member_forgets_before_it_is_committed_is_seen() {
         let taken = with(&running(), 1, TurnState::Taken);
-        let of = taken.rollout.as_deref().expect("one");
-        let id = TurnId { rollout: of.id, phase: 1, attempt: 1 };
-        let file = MemberFile {
-            turn: Some(TurnFile {
-                turn: id,
-                terms: Terms {
-                    manner: Manner::Bring,
-                    target: of.to.clone(),
-                    baseline: None,
-                    depot: String::new(),
-                    start_timeout: std::time::Duration::ZERO,
-                    monitor: std::time::Duration::ZERO,
-                    ready_timeout: std::time::Duration::ZERO,
-                    on_not_ready: baton_types::policy::OnNotReady::Fail,
-                },
-                stage: Stage::Ended {
-                    outcome: TurnOutcome::Failed,
-                    begun: true,
-                    reason: "".into(),
-                },
-                boot: [0; 16],
-                boots: 0,
-                since: Moment(0),
-            }),
-            ..MemberFile::default()
-        };
+        let outcome = TurnOutcome::Failed;
+        let file = member_file(Stage::Ended { outcome, begun: true, reason: "".into() });
         let mut check = CountCheck::default();
         assert_eq!(check.member(node(1), "n1", &file, Some(&taken)), Ok(()));
         let failed = with(&taken, 1, TurnState::Failed);

@@ -219,8 +219,8 @@ mod tests {
         let text =
             "hosts = 2\nlabels.n2 = { rack = \"b\", order = -1 }\nupdate.zone_label = \"rack\"";
         let setup = Script::parse(text).expect("a scenario").setup;
-        assert_eq!((setup.zone(1), setup.place(1)), (Some(&"b".to_owned()), Some(-1)));
-        assert_eq!((setup.zone(0), setup.place(0)), (None, None));
+        assert_eq!((setup.zone(1, 0), setup.place(1)), (Some(&"b".to_owned()), Some(-1)));
+        assert_eq!((setup.zone(0, 0), setup.place(0)), (None, None));
         for (label, part) in [
             ("n3.rack = \"a\"", "`labels`: \"n3\"; allowed: n1 to n2"),
             ("n1.rack = 1", "`labels.n1.rack`: 1; allowed: a short text"),
