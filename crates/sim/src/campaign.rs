@@ -11,6 +11,7 @@ use crate::check::Violation;
 use crate::course::{Course, Generation};
 use crate::faults::Fault;
 use crate::group::FIRST;
+use crate::lineages::{Fate, SIDE_MIN};
 use crate::net::Weather;
 use crate::operator::Operator;
 use crate::settings::{GroupSetup, Setup};
@@ -49,6 +50,7 @@ pub struct Campaign {
     second: Option<StdRng>,
     third: Option<StdRng>,
     fifth: Option<StdRng>,
+    fate: Fate,
 }
 
 impl Campaign {
@@ -93,16 +95,21 @@ impl Campaign {
         draw_policy(&mut rng, &mut setup.update, &mut setup.rollback);
         let drawn = Duration::from_secs(rng.random_range(60..=CHAOS_MAX_SECONDS));
         let chaos = course.chaos.unwrap_or(drawn);
+        let mut fate = Fate::One;
         if let Some(chance) = fifth {
             setup.put_in_order();
             draw_groups(chance, &mut setup);
+            fate = Fate::draw(chance, setup.hosts);
+        }
+        if let Fate::Apart(_) = fate {
+            setup.expect = SIDE_MIN as u32;
         }
         let mut world = World::new(setup);
         world.net.weather = weather(&mut rng);
         world.faults.write_max = Duration::from_millis(rng.random_range(1..=30));
         world.faults.dies_at_write = [0, 0, 1, 4][rng.random_range(0..4)];
         let operators = world.all_groups().map(Operator::of).collect();
-        Self { world, operators, chaos, second: None, third: None, fifth: None }
+        Self { world, operators, chaos, second: None, third: None, fifth: None, fate }
     }
 
     /// Lives it.
@@ -128,6 +135,9 @@ impl Campaign {
 
     fn boot(&mut self) {
         let world = &mut self.world;
+        if let Fate::Apart(side) = &self.fate {
+            world.let_form_apart(side);
+        }
         self.operators.iter_mut().for_each(|operator| operator.promote(world));
         for host in 0..world.hosts.len() {
             let mut after = world.between(0, 5_000);
@@ -140,7 +150,21 @@ impl Campaign {
         }
     }
 
+    /// Both sides form the group, and get releases: the same ones, or each its own.
+    fn live_apart(&mut self) {
+        let (Fate::Apart(side), Some(chance)) = (&self.fate, self.fifth.as_mut()) else { return };
+        let world = &mut self.world;
+        world.run_for(Duration::from_secs(chance.random_range(15..=45)));
+        if chance.random::<bool>() {
+            world.lose_depot(side);
+            self.operators[FIRST].promote(world);
+            world.run_for(Duration::from_secs(chance.random_range(10..=60)));
+        }
+        world.heal();
+    }
+
     fn chaos(&mut self) {
+        self.live_apart();
         let end = self.world.now() + self.chaos;
         while self.world.now() < end && self.world.violation.is_none() {
             let pause = self.world.between(200, 8_000);
@@ -242,6 +266,13 @@ impl Campaign {
     /// What the fifth generation has beside: somebody types for a further group, or its program ends.
     fn strike_fifth(&mut self) {
         let Some(chance) = self.fifth.as_mut() else { return };
+        match self.fate {
+            Fate::Apart(_) if chance.random_range(0..10) == 0 => self.world.adopt_some(chance),
+            Fate::Lost if chance.random_range(0..8) == 0 && self.world.lose_a_majority(chance) => {
+                self.fate = Fate::One;
+            }
+            _ => {}
+        }
         let further = self.world.groups.len() - 1;
         for operator in self.operators.iter_mut().skip(1) {
             if chance.random_range(0..5) < 2 {
@@ -281,14 +312,12 @@ impl Campaign {
         if world.violation.is_some() {
             return;
         }
-        world.heal();
         world.set_weather(Weather::CALM);
         world.faults.dies_at_write = 0;
         world.faults.write_fails = 0;
-        for host in 0..world.hosts.len() {
-            world.go_on(host);
-            world.start(host);
-            world.restart_if_left(host);
+        world.all_well();
+        if let Some(chance) = self.fifth.as_mut() {
+            world.become_one_lineage(chance);
         }
         world.come_to_rest();
         // Somebody says that it may go on: what waited for him must come to rest, too.

@@ -35,7 +35,8 @@ pub enum Generation {
     Second = 2,
     /// And members that leave or are forgotten, disks that lie, machines that move to another address.
     Third = 3,
-    /// And members with `order` labels, hosts that carry several groups.
+    /// And members with `order` labels, hosts that carry several groups,
+    /// lineages that meet, groups that are formed anew.
     Fifth = 5,
 }
 

@@ -124,9 +124,9 @@ impl Disk {
         whole.chain(damaged.iter().map(|file| (file.clone(), FoundFile::Damaged))).collect()
     }
 
-    /// A durable file.
+    /// A durable file that is whole.
     pub(crate) fn read(&self, file: &str) -> Option<&[u8]> {
-        self.files.get(file).map(Vec::as_slice)
+        self.files.get(file).filter(|_| !self.damaged.contains(file)).map(Vec::as_slice)
     }
 
     /// Bits rot.
@@ -161,5 +161,24 @@ impl Disk {
             None => self.files.remove(&write.file),
         };
         write.file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_file_is_no_whole_one_before_anybody_finds_it() {
+        let mut disk = Disk::default();
+        for (number, content) in [(1, "a"), (2, "b")] {
+            disk.begin(number, "ledger".to_owned(), Some(content.into()));
+            disk.finish(number);
+        }
+        assert_eq!(disk.read("ledger"), Some(b"b".as_slice()));
+        assert_eq!(disk.tear_last().as_deref(), Some("ledger"));
+        assert_eq!(disk.read("ledger"), None);
+        assert_eq!(disk.found().get("ledger"), Some(&FoundFile::Damaged));
+        assert_eq!(disk.read("ledger"), None);
     }
 }

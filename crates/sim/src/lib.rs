@@ -22,6 +22,7 @@ mod effects;
 mod faults;
 mod group;
 mod host;
+mod lineages;
 mod lying;
 pub mod net;
 pub mod operator;

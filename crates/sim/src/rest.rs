@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use crate::campaign::Report;
-use crate::check::Violation;
+use crate::check::{PROGRESS, Violation};
 use crate::world::World;
 
 impl World {
     /// What the run came to, now that it has ended.
     pub(crate) fn into_report(self) -> Result<Report, Box<Violation>> {
-        let truths = || self.groups.iter().filter_map(|group| group.checks.truth.as_ref());
+        let truths = || self.groups.iter().filter_map(|group| group.checks.truth());
         let rollouts = truths().map(|truth| truth.state.history.len()).sum();
         let version = truths().map(|truth| truth.mark.version).sum();
         match self.violation {
@@ -52,7 +52,7 @@ impl World {
     }
 
     fn restless_in(&self, group: usize) -> Option<(&'static str, String)> {
-        let Some(truth) = &self.groups[group].checks.truth else {
+        let Some(truth) = self.groups[group].checks.truth() else {
             return Some((PROGRESS, "no record was ever committed".to_owned()));
         };
         let name = &self.groups[group].name;
@@ -122,5 +122,4 @@ const PEACE_BOUND: Duration = Duration::from_secs(900);
 /// The most that vote in a group.
 const VOTERS_MAX: usize = 7;
 
-const PROGRESS: &str = "invariant 7 (progress)";
 const CONVERGENCE: &str = "invariant 8 (convergence)";

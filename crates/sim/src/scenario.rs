@@ -36,12 +36,16 @@ impl World {
     /// forms the group for itself.
     pub fn apart(setup: Setup, side: &[usize]) -> Self {
         let mut world = Self::new(setup);
-        world.groups[FIRST].checks.let_form_apart();
-        world.partition(side);
+        world.let_form_apart(side);
         for host in 0..world.hosts.len() {
             world.start(host);
         }
         world
+    }
+
+    pub(crate) fn let_form_apart(&mut self, side: &[usize]) {
+        self.groups[FIRST].checks.let_form_apart();
+        self.partition(side);
     }
 
     /// The same, with release 1 rolled out everywhere: the baseline of most scenarios.

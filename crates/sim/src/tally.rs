@@ -166,6 +166,10 @@ occurrences! {
     LeadsTwo, "one host leads two groups";
     LedApart, "two groups led by different hosts";
     TurnElsewhere, "member waits that is in a turn of another group";
+    LineagesMet, "two lineages met";
+    GaveWay, "one lineage gave way to another";
+    Adopted, "lineage adopted";
+    Reformed, "group formed anew";
     CommandDone, "command done";
     CommandRefused, "command refused";
     CommandRepeated, "command repeated under its id";

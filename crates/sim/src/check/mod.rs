@@ -9,20 +9,25 @@ mod count;
 mod effect;
 mod halt;
 mod ledger;
+mod lineage;
 mod node;
 mod order;
 mod outcome;
 mod program;
 #[cfg(test)]
 mod samples;
+mod told;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use baton_rollout::GroupState;
 use baton_types::{CommandAction, CommandId, LineageId, NodeId};
 use baton_wire::ledger::Mark;
+
+use lineage::Lineage;
 
 pub use baseline::BaselineCheck;
 pub use budget::{BudgetCheck, Disruption, Stop};
@@ -34,6 +39,7 @@ pub use node::NodeCheck;
 pub use order::{Known, OrderCheck};
 pub use outcome::OutcomeCheck;
 pub use program::ProgramCheck;
+pub use told::ToldCheck;
 
 /// A promise that was not kept, and how to see it again.
 #[derive(Clone, Debug)]
@@ -80,16 +86,12 @@ pub struct Truth {
 /// All checkers, and what they have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
-    pub(crate) truth: Option<Truth>,
+    lineages: BTreeMap<LineageId, Lineage>,
+    /// In which of them something was committed last.
+    newest: Option<LineageId>,
     ledger: LedgerCheck,
-    count: CountCheck,
-    halt: HaltCheck,
-    budget: BudgetCheck,
+    told: ToldCheck,
     program: ProgramCheck,
-    order: OrderCheck,
-    baseline: BaselineCheck,
-    effect: EffectCheck,
-    outcome: OutcomeCheck,
     seen: Vec<Seen>,
     commands: Typed,
 }
@@ -100,21 +102,18 @@ struct Seen {
     place: Option<Mark>,
     lineage: Option<LineageId>,
     leading: bool,
+    /// It has met another lineage.
+    met: bool,
 }
 
 impl Checks {
     pub(crate) fn new(hosts: usize) -> Self {
         Self {
-            truth: None,
+            lineages: BTreeMap::new(),
+            newest: None,
             ledger: LedgerCheck::new(hosts),
-            count: CountCheck::default(),
-            halt: HaltCheck,
-            budget: BudgetCheck::default(),
+            told: ToldCheck::default(),
             program: ProgramCheck::default(),
-            order: OrderCheck,
-            baseline: BaselineCheck::default(),
-            effect: EffectCheck::default(),
-            outcome: OutcomeCheck,
             seen: vec![Seen::default(); hosts],
             commands: Typed::new(),
         }
@@ -136,7 +135,7 @@ impl Checks {
     pub(crate) fn lost(&mut self, node: NodeId, host: usize, kind: &str) {
         match kind == "ledger" {
             true => self.ledger.rolled_back(host),
-            false => self.count.lost(node),
+            false => self.told.lost(node),
         }
     }
 
@@ -159,4 +158,5 @@ const BASELINE: &str = "invariant 6 (baseline)";
 const EFFECT: &str = "invariant 9 (effect of a command)";
 const OUTCOME: &str = "a committed outcome stands";
 const NODE: &str = "one turn at a time on a node";
+pub(crate) const PROGRESS: &str = "invariant 7 (progress)";
 const PROGRAM: &str = "a member runs only what it was told, once";

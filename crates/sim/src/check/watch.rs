@@ -5,14 +5,14 @@
 use baton_ledger::LedgerFile;
 use baton_node::Reply;
 use baton_rollout::{GroupState, MemberFile, Turn, TurnState};
-use baton_types::{CommandResult, Digest, NodeId};
+use baton_types::{CommandAction, CommandResult, Digest, NodeId};
 use baton_wire::codec;
-use baton_wire::ledger::Mark;
+use baton_wire::ledger::{Mark, Record};
 
 use super::budget::NEWS_TAKES;
 use super::{
-    BASELINE, BUDGET, COUNT, Disruption, EFFECT, HALT, Known, LEADER, NODE, NodeCheck, ORDER,
-    OUTCOME, PROGRAM, RECORD, Seen, Stop, Truth,
+    BUDGET, COUNT, Disruption, HALT, HaltCheck, Known, LEADER, NODE, NodeCheck, OrderCheck,
+    PROGRAM, RECORD, Seen, Stop, Truth,
 };
 use crate::group::FIRST;
 use crate::tally::Occurrence;
@@ -26,7 +26,7 @@ impl World {
 
     /// The same of any group.
     pub(crate) fn state_of(&self, group: usize) -> Option<&GroupState> {
-        self.groups[group].checks.truth.as_ref().map(|truth| &truth.state)
+        self.groups[group].checks.truth().map(|truth| &truth.state)
     }
 
     fn verdict(&mut self, invariant: &'static str, result: Result<(), String>) {
@@ -44,7 +44,23 @@ impl World {
                     self.hosts[host].services[group].in_turn_at = Some(self.now);
                 }
                 self.check_group(host, group);
+                self.look_for_meeting(host, group);
             }
+        }
+    }
+
+    /// A leader notices another lineage.
+    fn look_for_meeting(&mut self, host: usize, group: usize) {
+        let of = &mut self.groups[group];
+        if of.checks.going_on().len() < 2 {
+            return;
+        }
+        let Some(node) = self.hosts[host].node.as_ref() else { return };
+        let leads = node.observe(&of.name).is_some_and(|seen| seen.is_leading());
+        let met = leads && node.has_met(&of.name);
+        let was = std::mem::replace(&mut of.checks.seen[host].met, met);
+        if met && !was {
+            self.tally.count(Occurrence::LineagesMet);
         }
     }
 
@@ -87,13 +103,14 @@ impl World {
                 results.push((RECORD, Err(what)));
             }
             match of.checks.ledger.committed(&name, record) {
-                Ok(true) => news = Some((record.lineage, mark, seen.state().clone())),
+                Ok(true) => news = Some((record.clone(), mark, seen.state().clone())),
                 Ok(false) => {}
                 Err(what) => results.push((RECORD, Err(what))),
             }
         }
         let is_new = leading && !before.leading;
-        of.checks.seen[host] = Seen { place, lineage, leading };
+        let met = before.met;
+        of.checks.seen[host] = Seen { place, lineage, leading, met };
         if is_new {
             self.tally.count(Occurrence::LeaderChanged);
             self.count_leaders(host, group);
@@ -101,45 +118,14 @@ impl World {
         for (invariant, result) in results {
             self.verdict(invariant, result);
         }
-        if let Some((lineage, mark, state)) = news {
-            self.new_truth(host, group, Truth { lineage, mark, state });
+        if let Some((record, mark, state)) = news {
+            let truth = Truth { lineage: record.lineage, mark, state };
+            self.new_truth(host, group, truth, &record);
         }
     }
 
-    fn new_truth(&mut self, host: usize, group: usize, truth: Truth) {
+    fn new_truth(&mut self, host: usize, group: usize, truth: Truth, record: &Record) {
         let known = self.known(group);
-        let checks = &mut self.groups[group].checks;
-        // What a lost majority had committed last is not in a lineage that was formed anew.
-        let anew = checks.truth.as_ref().is_some_and(|old| old.lineage != truth.lineage);
-        let before = checks.truth.take().filter(|old| old.lineage == truth.lineage);
-        let old = before.as_ref().map(|truth| &truth.state);
-        let begins = checks.order.begins(old, &truth.state, &known);
-        if begins == Ok(true) {
-            self.tally.count(Occurrence::InOrder);
-        }
-        let results = [
-            (ORDER, begins.map(|_| ())),
-            (ORDER, checks.order.record(old, &truth.state, &known)),
-            (COUNT, checks.count.record(old, &truth.state)),
-            (HALT, checks.halt.record(old, &truth.state)),
-            (BASELINE, checks.baseline.record(old, &truth.state)),
-            (
-                EFFECT,
-                match anew {
-                    // Records of two sides follow each other here without being of one group.
-                    true if checks.ledger.may_form_apart() => Ok(()),
-                    true => checks.effect.formed_anew(&truth.state, &checks.commands),
-                    false => checks.effect.record(old, &truth.state, &checks.commands),
-                },
-            ),
-            (OUTCOME, checks.outcome.record(old, &truth.state)),
-        ];
-        self.tally.record(old, &truth.state);
-        if known.zones_begun(old) == 1 && known.zones_begun(Some(&truth.state)) == 2 {
-            self.tally.count(Occurrence::NextZone);
-        }
-        checks.budget.record(self.now, &truth.state);
-        checks.program.record(&truth.state);
         let words = format!(
             "{}commits {}.{}: {}",
             self.of_group(group),
@@ -147,12 +133,40 @@ impl World {
             truth.mark.version,
             self.state_words(group, &truth.state)
         );
-        self.groups[group].checks.truth = Some(truth);
+        let new = truth.state.clone();
+        let checks = &mut self.groups[group].checks;
+        checks.program.record(&new);
+        let commands = std::mem::take(&mut checks.commands);
+        let lineage = checks.lineage(truth.lineage, &record.replaces);
+        let old = lineage.state().cloned();
+        let verdicts = lineage.record(self.now, truth, &known, &commands);
+        checks.commands = commands;
         self.mutter(host, &words);
-        self.count_rollouts(group);
-        for (invariant, result) in results {
+        self.count_news(group, old.as_ref(), &new, &known);
+        if old.is_none() && !record.replaces.is_empty() {
+            self.tally.count(Occurrence::Reformed);
+        }
+        for (invariant, result) in verdicts {
             self.verdict(invariant, result);
         }
+    }
+
+    /// Counts what a record shows that the one before it in its lineage did not.
+    fn count_news(
+        &mut self,
+        group: usize,
+        old: Option<&GroupState>,
+        new: &GroupState,
+        known: &Known,
+    ) {
+        self.tally.record(old, new);
+        if known.zones_begun(old) == 1 && known.zones_begun(Some(new)) == 2 {
+            self.tally.count(Occurrence::NextZone);
+        }
+        if OrderCheck.begins(old, new, known) == Ok(true) {
+            self.tally.count(Occurrence::InOrder);
+        }
+        self.count_rollouts(group);
     }
 
     /// A node leads a group: whether it leads another one, too, or others lead these.
@@ -268,10 +282,15 @@ impl World {
     fn ledger_changed(&mut self, host: usize, group: usize, file: &str) {
         let Some(bytes) = self.hosts[host].disk.read(file) else { return };
         let (id, name) = (self.hosts[host].id, &self.hosts[host].name);
+        let check = &mut self.groups[group].checks.ledger;
+        let over = check.gave_way();
         let result = match codec::decode::<LedgerFile>(bytes) {
-            Ok(content) => self.groups[group].checks.ledger.written(host, id, name, &content),
+            Ok(content) => check.written(host, id, name, &content),
             Err(cause) => Err(format!("{name} wrote a ledger file that does not read: {cause}")),
         };
+        if over < check.gave_way() {
+            self.tally.count(Occurrence::GaveWay);
+        }
         self.verdict(RECORD, result);
     }
 
@@ -293,8 +312,9 @@ impl World {
         let alone = NodeCheck.turn(&content, &others.collect::<Vec<_>>());
         self.verdict(NODE, alone.map_err(|what| format!("{name} {what}")));
         let checks = &mut self.groups[group].checks;
-        let state = checks.truth.as_ref().map(|truth| &truth.state);
-        let result = checks.count.member(id, &name, &content, state);
+        let mut told = std::mem::take(&mut checks.told);
+        let result = told.member(id, &name, &content, checks.states());
+        checks.told = told;
         self.verdict(COUNT, result);
     }
 
@@ -308,8 +328,10 @@ impl World {
         let mut groups = self.groups.iter();
         let typed = groups.find_map(|of| Some((&of.checks, of.checks.commands.get(id)?)));
         let Some((checks, action)) = typed else { return };
-        let state = checks.truth.as_ref().map(|truth| &truth.state);
-        let result = checks.halt.acknowledged(*id, action, state);
+        if matches!(action, CommandAction::Adopt { .. }) {
+            self.tally.count(Occurrence::Adopted);
+        }
+        let result = HaltCheck.acknowledged(*id, action, checks.all_states());
         let name = self.hosts[host].name.clone();
         self.verdict(HALT, result.map_err(|what| format!("{name} acknowledged {what}")));
     }
@@ -340,6 +362,7 @@ impl World {
         // Members that never ran a release lose nothing and count for nothing.
         let ran = |other: &usize| of.launches.iter().any(|(on, _)| on == other);
         let others = (0..self.hosts.len()).filter(|other| *other != host).filter(ran);
+        let others = others.filter(|other| of.checks.are_together(host, *other));
         let others = others.filter_map(|other| {
             let counts_since = self.counts_since(other, group)?;
             let unwell_since = self.unwell_since(other, group).map(|since| since.max(counts_since));
@@ -353,8 +376,7 @@ impl World {
             turn: (rollout, phase),
         };
         let checks = &mut self.groups[group].checks;
-        let state = checks.truth.as_ref().map(|truth| &truth.state);
-        let result = checks.budget.disrupts(stop, &others, state);
+        let result = checks.disrupts(stop, &others);
         let result = result.map_err(|nodes| {
             let names: Vec<String> = nodes.iter().map(|node| self.name_of(*node)).collect();
             format!(
