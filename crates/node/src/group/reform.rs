@@ -88,7 +88,8 @@ impl Group {
         let command = command.ok_or("nobody asked for it")?;
         let mut state = GroupState::decode(survey.state.as_slice())
             .map_err(|cause| format!("the newest record was written by a newer baton: {cause}"))?;
-        let names: Vec<String> = survey.voters.iter().map(|node| shared.name_of(*node)).collect();
+        let names = survey.voters.iter().map(|voter| shared.name_of(voter.node));
+        let names: Vec<String> = names.collect();
         let message = format!(
             "{} is formed anew from the newest record that was left; its voters are {}, and it is \
              paused until `baton rollout resume {}`",
