@@ -87,8 +87,12 @@ impl World {
         if lost.len() < VOTERS_MIN || self.violation.is_some() {
             return Vec::new();
         }
+        let majority = lost.len() / 2 + 1;
+        // Who comes back finds the others by one of the two hosts that everybody joins by.
+        let kept = chance.random_range(0..2);
+        lost.retain(|host| *host != kept);
         lost.shuffle(chance);
-        lost.truncate(lost.len() / 2 + 1);
+        lost.truncate(majority);
         lost.iter().for_each(|host| self.power_off(*host));
         lost
     }

@@ -21,15 +21,16 @@ impl World {
             return false;
         }
         match of {
-            Some((group, _)) => self.is_whole(group),
-            None => self.groups_on(host).all(|group| self.is_whole(group)),
+            Some((group, _)) => self.is_whole(host, group),
+            None => self.groups_on(host).all(|group| self.is_whole(host, group)),
         }
     }
 
-    /// Whether every voter has the ledger file with which it is listed and the newest list of voters,
-    /// and there are enough of them to let one in again.
-    fn is_whole(&self, group: usize) -> bool {
-        let leader = self.leader_of(group).and_then(|leader| self.hosts[leader].node.as_ref());
+    /// Whether every voter of the lineage that a host is in has the ledger file with which it is listed
+    /// and the newest list of voters, and there are enough of them to let one in again.
+    fn is_whole(&self, host: usize, group: usize) -> bool {
+        let leader =
+            self.leader_with(group, host).and_then(|leader| self.hosts[leader].node.as_ref());
         let group = &self.groups[group].name;
         let Some(seen) = leader.and_then(|node| node.observe(group)) else { return false };
         let voters = seen.ledger().voters;
@@ -56,3 +57,20 @@ impl World {
 
 /// Two voters do not survive the loss of a file.
 const VOTERS_MIN: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Setup;
+
+    /// Of two lineages one has two voters, whose group does not survive the loss of a file.
+    #[test]
+    fn a_file_is_lost_only_where_the_lineage_of_its_host_can_bear_it() {
+        let mut setup = Setup::of(1, 5);
+        setup.expect = 2;
+        let mut world = World::apart(setup, &[0, 3]);
+        world.pass(Duration::from_secs(40));
+        let may_lose: Vec<bool> = world.all().map(|host| world.may_lose_a_file(host)).collect();
+        assert_eq!(may_lose, [false, true, true, false, true]);
+    }
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use baton_node::{NodeRef, Reply, Request};
 use baton_rollout::{Rollout, RolloutState, TurnState};
 use baton_types::status::GroupStatus;
-use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult, Digest};
+use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult, Digest, Term};
 use rand::RngExt as _;
 
 use crate::group::FIRST;
@@ -147,14 +147,22 @@ impl World {
 
     /// The same of any group.
     pub(crate) fn leader_of(&self, group: usize) -> Option<usize> {
+        self.leaders(group).max().map(at)
+    }
+
+    /// Hosts that decide for a group, with their terms.
+    fn leaders(&self, group: usize) -> impl Iterator<Item = (Term, usize)> + '_ {
         let name = &self.groups[group].name;
-        (0..self.hosts.len())
-            .filter_map(|host| {
-                let seen = self.hosts[host].node.as_ref()?.observe(name)?;
-                seen.is_leading().then(|| (seen.ledger().term, host))
-            })
-            .max()
-            .map(|(_, host)| host)
+        (0..self.hosts.len()).filter_map(move |host| {
+            let seen = self.hosts[host].node.as_ref()?.observe(name)?;
+            seen.is_leading().then(|| (seen.ledger().term, host))
+        })
+    }
+
+    /// The host that decides for the group's lineage in which that host is.
+    pub(crate) fn leader_with(&self, group: usize, host: usize) -> Option<usize> {
+        let checks = &self.groups[group].checks;
+        self.leaders(group).filter(|(_, leader)| checks.are_together(*leader, host)).max().map(at)
     }
 
     /// A host that runs and does not lead.
@@ -344,6 +352,10 @@ impl World {
     pub fn all(&self) -> std::ops::Range<usize> {
         0..self.hosts.len()
     }
+}
+
+fn at((_, host): (Term, usize)) -> usize {
+    host
 }
 
 /// The unit of a script's patience.

@@ -107,7 +107,7 @@ impl Checks {
 
     /// Whether two hosts are in one lineage, as far as that is known: while several go on, each counts
     /// its own members.
-    pub(super) fn are_together(&self, host: usize, other: usize) -> bool {
+    pub(crate) fn are_together(&self, host: usize, other: usize) -> bool {
         let of = |host| self.ledger.lineage_on(host).map(|lineage| self.ledger.successor(lineage));
         of(host).is_none() || of(other).is_none() || of(host) == of(other)
     }
