@@ -7,7 +7,7 @@ use baton_types::policy::OnNotReady;
 use baton_types::{ClaimId, Moment, Now, RolloutId, WallTime};
 use baton_wire::{Manner, Terms, TurnId, TurnMessage};
 
-use super::file::MemberFile;
+use super::file::{MemberFile, Stage};
 use super::{
     FetchResult, HookVerdict, Member, MemberInput, MemberOutput, MemberSettings, ServiceNote,
 };
@@ -154,6 +154,26 @@ fn a_withdrawal_is_acknowledged_only_before_begun() {
     let withdrawn = MemberOutput::Send(TurnMessage::Withdrawn { turn: TURN });
     assert!(!before.contains(&withdrawn), "the disk first");
     assert!(after.contains(&withdrawn));
+    assert!(!member.in_turn());
+}
+
+/// After a restart the member is where its disk says: the node goes into no turn of another group before.
+#[test]
+fn a_turn_is_over_for_its_node_only_when_its_end_is_on_disk() {
+    let (mut member, claim) = claiming();
+    say(&mut member, at(200), TurnMessage::Go { turn: TURN, claim });
+    saved(&mut member, at(201));
+    member.input(at(300), MemberInput::Service(ServiceNote::Stopped));
+    saved(&mut member, at(301));
+    member.tick(at(6_000));
+    let ended = matches!(member.file().turn.as_ref().map(|t| &t.stage), Some(Stage::Ended { .. }));
+    assert!(ended && member.in_turn(), "being written");
+    member.take_outputs();
+    let token = member.saving.expect("a write");
+    member.input(at(6_001), MemberInput::Persisted { token, ok: false });
+    assert!(member.in_turn(), "the disk refused it");
+    member.tick(at(8_000));
+    saved(&mut member, at(8_001));
     assert!(!member.in_turn());
 }
 
