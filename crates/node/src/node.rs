@@ -262,6 +262,10 @@ impl Node {
         self.shared.directory.member(group, node).is_some()
     }
 
+    pub(crate) fn met_another_lineage(&self, group: &GroupName) -> bool {
+        self.group(group).is_some_and(|group| group.has_met(&self.shared))
+    }
+
     /// Releases that the services of this node must keep.
     fn kept_releases(&self) -> Vec<Digest> {
         let mut kept: Vec<Digest> =

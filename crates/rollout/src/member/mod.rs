@@ -290,9 +290,12 @@ impl Member {
         self.file.turn.as_ref().is_some_and(|turn| turn.stage.is_disrupting())
     }
 
-    /// Whether the node is in a turn of this group: it must be in no other.
+    /// Whether the node is in a turn of this group, or would be after a restart, because the end of
+    /// the turn is not on disk yet: it must be in no other.
     pub fn in_turn(&self) -> bool {
-        self.file.turn.as_ref().is_some_and(|turn| !matches!(turn.stage, Stage::Ended { .. }))
+        let is_saved = self.saving.is_none() && self.unsaved.is_none();
+        let is_over = |stage: &Stage| is_saved && matches!(stage, Stage::Ended { .. });
+        self.file.turn.as_ref().is_some_and(|turn| !is_over(&turn.stage))
     }
 
     /// Releases and configuration revisions that must stay on this node: what it runs, what it ran

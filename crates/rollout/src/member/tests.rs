@@ -157,6 +157,26 @@ fn a_withdrawal_is_acknowledged_only_before_begun() {
     assert!(!member.in_turn());
 }
 
+/// After a restart the member is where its disk says: the node goes into no turn of another group before.
+#[test]
+fn a_turn_is_over_for_its_node_only_when_its_end_is_on_disk() {
+    let (mut member, claim) = claiming();
+    say(&mut member, at(200), TurnMessage::Go { turn: TURN, claim });
+    saved(&mut member, at(201));
+    member.input(at(300), MemberInput::Service(ServiceNote::Stopped));
+    saved(&mut member, at(301));
+    member.tick(at(6_000));
+    let ended = matches!(member.file().turn.as_ref().map(|t| &t.stage), Some(Stage::Ended { .. }));
+    assert!(ended && member.in_turn(), "being written");
+    member.take_outputs();
+    let token = member.saving.expect("a write");
+    member.input(at(6_001), MemberInput::Persisted { token, ok: false });
+    assert!(member.in_turn(), "the disk refused it");
+    member.tick(at(8_000));
+    saved(&mut member, at(8_001));
+    assert!(!member.in_turn());
+}
+
 #[test]
 fn a_turn_that_has_begun_is_not_displaced() {
     let (mut member, claim) = claiming();

@@ -77,7 +77,8 @@ fn a_program_that_fell_ill_while_its_machine_stood_still_counts_as_ill_from_its_
     let mut world = five();
     let ill = world.all().rfind(|host| Some(*host) != world.leader()).expect("another");
     world.suspend(ill, seconds(60));
-    world.depot.publish_on("1", ill, Behaviour::falls_ill(world.now()));
+    let falls_ill = Behaviour::falls_ill(world.now());
+    world.depot().publish_on("1", ill, falls_ill);
     world.pass(seconds(20));
     world.promote("2", Behaviour::healthy());
     world.pass(seconds(60));
