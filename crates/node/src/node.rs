@@ -140,6 +140,9 @@ impl Node {
     /// Takes one event; what it leads to is in [`Node::take_effects`].
     pub fn handle(&mut self, now: Now, event: Event) {
         self.shared.moment = now.moment;
+        for group in self.groups.values_mut() {
+            group.notice_late(now, &mut self.shared);
+        }
         match event {
             Event::Tick => {}
             Event::Packet { from, envelope } => self.packet(now, from, envelope),

@@ -82,9 +82,10 @@ impl World {
             self.end_process(host, pid);
         }
         self.hosts[host].powered = false;
-        let machine = &mut self.hosts[host];
-        if machine.disk.lose_unsynced(&mut self.rng) {
-            self.tally.count(Occurrence::UnsyncedLost);
+        match self.hosts[host].disk.lose_unsynced(&mut self.rng) {
+            Some((_, true)) => self.tally.count(Occurrence::UnsyncedLost),
+            Some((file, false)) => self.file_changed(host, &file),
+            None => {}
         }
         self.come_back(host, back);
     }

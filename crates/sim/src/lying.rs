@@ -27,7 +27,8 @@ impl World {
     }
 
     /// Whether every voter of the lineage that a host is in has the ledger file with which it is listed
-    /// and the newest list of voters, and there are enough of them to let one in again.
+    /// and the newest list of voters, none has left by force and is silent, and there are enough of them
+    /// to let one in again.
     fn is_whole(&self, host: usize, group: usize) -> bool {
         let leader =
             self.leader_with(group, host).and_then(|leader| self.hosts[leader].node.as_ref());
@@ -37,6 +38,7 @@ impl World {
         let name = format!("ledger.{group}");
         let is_whole = |listed: &baton_wire::Voter| {
             let machine = self.hosts.iter().find(|host| host.id == listed.node);
+            let machine = machine.filter(|host| !host.wants_to_leave());
             let bytes = machine.and_then(|host| host.disk.read(&name));
             let file = bytes.and_then(|bytes| codec::decode::<LedgerFile>(bytes).ok());
             file.is_some_and(|file| {

@@ -128,7 +128,7 @@ impl Group {
         }
     }
 
-    fn end_reform(&mut self, shared: &mut Shared, text: &str) {
+    pub(super) fn end_reform(&mut self, shared: &mut Shared, text: &str) {
         let Some(reforming) = self.reforming.take() else { return };
         for asker in reforming.askers {
             let content = AnswerContent::Command(refused(text.to_owned()));

@@ -72,7 +72,7 @@ impl Lead {
         draft: &GroupState,
         view: &View,
     ) -> Option<Rollout> {
-        if draft.pause.is_some() || draft.baseline().is_none() || !view.held.is_empty() {
+        if draft.pause.is_some() || !view.held.is_empty() {
             self.strays.clear();
             return None;
         }
