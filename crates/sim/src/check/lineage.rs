@@ -82,9 +82,14 @@ impl Checks {
         all.filter(|lineage| self.ledger.successor(*lineage) == *lineage).collect()
     }
 
-    /// The states of these lineages.
-    pub(super) fn states(&self) -> impl Iterator<Item = &GroupState> {
-        self.going_on().into_iter().filter_map(|lineage| self.lineages[&lineage].state())
+    /// The state of the lineage that a host is in: the only one that goes on, or the one of its ledger
+    /// file. Who has left its lineage owes it nothing.
+    pub(super) fn state_for(&self, host: usize) -> Option<&GroupState> {
+        let lineage = match self.going_on().as_slice() {
+            [only] => *only,
+            _ => self.ledger.successor(self.ledger.lineage_on(host)?),
+        };
+        self.lineages.get(&lineage)?.state()
     }
 
     /// The lineage of a record that was committed in it; a first record takes along what is known of
@@ -137,9 +142,10 @@ impl Checks {
 mod tests {
     use super::*;
     use crate::check::samples::{running, with};
+    use baton_ledger::LedgerFile;
     use baton_rollout::TurnState;
-    use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult, Term, Text};
-    use baton_wire::ledger::Mark;
+    use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult, FileId, Term, Text};
+    use baton_wire::ledger::{Mark, Record, StateBytes};
 
     const fn lineage(number: u8) -> LineageId {
         LineageId { members: 3, random: [number; 16] }
@@ -170,6 +176,29 @@ mod tests {
         assert_eq!(wrong(&mut checks, 2, &[], &failed), 0, "another history");
         assert_eq!(checks.truth().map(|truth| truth.lineage), Some(lineage(2)));
         assert_eq!(wrong(&mut checks, 1, &[], &failed), 1);
+    }
+
+    #[test]
+    fn who_has_left_its_lineage_owes_it_nothing() {
+        let mut checks = Checks::new(2);
+        let state = group(TurnState::Taken);
+        assert_eq!(wrong(&mut checks, 1, &[], &state), 0);
+        assert_eq!(checks.state_for(0), Some(&state), "there is no other one");
+        assert_eq!(wrong(&mut checks, 2, &[], &group(TurnState::Passed)), 0);
+        assert_eq!(checks.state_for(0), None);
+        let mut file = LedgerFile::new(FileId::from_random(7), false);
+        file.record = Some(Record {
+            lineage: lineage(1),
+            term: Term(1),
+            version: 1,
+            voters: Vec::new(),
+            absorbed_by: None,
+            absorbs: Vec::new(),
+            replaces: Vec::new(),
+            state: StateBytes::new(Vec::new()).expect("small"),
+        });
+        checks.ledger.written(0, NodeId::from_random(1), "n1", &file).expect("fits");
+        assert_eq!(checks.state_for(0), Some(&state));
     }
 
     #[test]
