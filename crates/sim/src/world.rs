@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use baton_node::{Event, Node, Reply, Request};
 use baton_types::{Digest, GroupName, NodeId};
-use baton_wire::Envelope;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
+use crate::builds::{Builds, Parcel};
 use crate::check::{Checks, Violation};
 use crate::departures::Departure;
 use crate::depot::Depot;
@@ -50,6 +50,8 @@ pub struct World {
     /// Programs started so far: which release, on which host.
     pub(crate) launches: Vec<(usize, Digest)>,
     pub(crate) traffic: Traffic,
+    /// Where hosts run two builds.
+    pub(crate) builds: Option<Builds>,
     queue: BTreeMap<(u64, u64), What>,
     asked: u64,
     addrs: BTreeMap<SocketAddr, usize>,
@@ -83,7 +85,7 @@ pub(crate) enum What {
     /// A node's timer.
     Tick(usize),
     /// An envelope arrives.
-    Deliver { to: usize, from: SocketAddr, envelope: Box<Envelope> },
+    Deliver { to: usize, from: SocketAddr, parcel: Box<Parcel> },
     /// Something that the shell did for a daemon is done.
     Answer { host: usize, life: u64, event: Box<Event> },
     /// A durable write ends.
@@ -143,6 +145,7 @@ impl World {
             departures: BTreeMap::new(),
             launches: Vec::new(),
             traffic: Traffic::default(),
+            builds: None,
             queue: BTreeMap::new(),
             asked: 0,
             spins: 0,
@@ -247,10 +250,12 @@ impl World {
         }
         match what {
             What::Tick(host) => self.ticked(host),
-            What::Deliver { to, from, envelope } => {
-                if self.hosts[to].node.is_some() {
+            What::Deliver { to, from, parcel } => {
+                if self.hosts[to].node.is_some()
+                    && let Some(envelope) = self.read_envelope(to, *parcel)
+                {
                     self.trace_envelope(to, from, &envelope);
-                    self.handle(to, Event::Packet { from, envelope: *envelope });
+                    self.handle(to, Event::Packet { from, envelope });
                 }
             }
             What::Answer { host, life, event } => {
@@ -294,6 +299,7 @@ impl World {
         if let Some(file) = self.hosts[host].disk.sync() {
             self.file_changed(host, &file);
         }
+        self.take_build(host);
         let setup = self.setup.clone();
         let boot = self.hosts[host].boot(&setup, &mut self.rng);
         let now = self.hosts[host].clocks(self.now);

@@ -33,7 +33,7 @@ pub(crate) struct SimArgs {
     /// Threads, 1 to 256; as many as this machine has cores if left out
     #[arg(long, value_name = "N", value_parser = jobs, conflicts_with = "seed")]
     pub(crate) jobs: Option<usize>,
-    /// Only the faults of the first N generations, 1 to 3, so that a seed plays the life that it had
+    /// Only the faults of the first N generations, 1 to 4, so that a seed plays the life that it had
     /// when there were no others; all if left out
     #[arg(long, value_name = "N", value_parser = generation)]
     pub(crate) generation: Option<Generation>,

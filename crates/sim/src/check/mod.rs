@@ -199,7 +199,10 @@ impl World {
                 results.push((RECORD, Err(what)));
             }
             match self.checks.ledger.committed(&name, record) {
-                Ok(true) => news = Some((record.lineage, mark, seen.state().clone())),
+                Ok(true) => {
+                    let written = GroupState::version_of(record.state.as_slice());
+                    news = Some((record.lineage, mark, seen.state().clone(), written));
+                }
                 Ok(false) => {}
                 Err(what) => results.push((RECORD, Err(what))),
             }
@@ -211,7 +214,8 @@ impl World {
         for (invariant, result) in results {
             self.verdict(invariant, result);
         }
-        if let Some((lineage, mark, state)) = news {
+        if let Some((lineage, mark, state, written)) = news {
+            self.count_written(written);
             self.new_truth(host, Truth { lineage, mark, state });
         }
     }
