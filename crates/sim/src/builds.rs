@@ -82,10 +82,12 @@ impl World {
         }
     }
 
-    /// As the page on the wire has it: a node goes back while another one leads that could go on from
-    /// whatever is written. All at once would leave nobody who can read the record.
+    /// As the page on the wire has it: one after the other, the leader last, so that it can write the
+    /// record again. All at once would leave nobody who reads it.
     fn may_go_back(&self, host: usize) -> bool {
-        self.leader().is_some_and(|leader| leader != host && self.hosts[leader].is_next())
+        let written = self.builds.as_ref().and_then(|builds| builds.written);
+        written != Some(NEXT)
+            || self.leader().is_some_and(|leader| leader != host && self.hosts[leader].is_next())
     }
 
     /// A daemon starts, perhaps from another build than before.
@@ -302,3 +304,147 @@ const ADDED: u32 = 60;
 
 /// Messages of a thousand that have grown at their end.
 const GROWN: u32 = 300;
+
+#[cfg(test)]
+mod tests {
+    use baton_types::Incarnation;
+    use baton_wire::ring::MemberState;
+
+    use super::*;
+    use crate::program::Behaviour;
+    use crate::settings::Setup;
+
+    /// Three hosts that run; the first is of the next build, and all have heard each other.
+    fn world() -> World {
+        let mut world = World::new(Setup::of(1, 3));
+        world.mix_builds(1, 0);
+        world.hosts[0].wanted = Build::Next;
+        (0..3).for_each(|host| world.start(host));
+        world.run_for(Duration::from_secs(20));
+        assert!(world.violation.is_none(), "{:?}", world.violation);
+        world
+    }
+
+    fn envelope(world: &mut World, from: usize, version: u8, message: Message) -> Envelope {
+        let head = world.hosts[from].stamp(version, false);
+        Envelope { head, messages: vec![message] }
+    }
+
+    fn nack() -> Message {
+        Message::Ring(RingMessage::Nack { number: 1 })
+    }
+
+    /// What the observer says when `from` sends that to `to`.
+    fn blame(world: &mut World, from: usize, to: usize, envelope: Envelope) -> Option<String> {
+        world.write_envelope(from, to, envelope);
+        world.violation.take().map(|violation| violation.what)
+    }
+
+    #[test]
+    fn a_version_that_is_not_spoken_is_blamed_on_who_could_know() {
+        let mut world = world();
+        for (from, to, what) in [
+            (0, 1, Some("n1 says something in version 2 to n2, which speaks 1")),
+            (1, 0, Some("n2 says something in version 2 to n1, which speaks 1-2")),
+        ] {
+            let envelope = envelope(&mut world, from, NEXT, nack());
+            assert_eq!(blame(&mut world, from, to, envelope).as_deref(), what);
+        }
+        for (from, to) in [(0, 1), (1, 0), (1, 2)] {
+            let envelope = envelope(&mut world, from, 1, nack());
+            assert_eq!(blame(&mut world, from, to, envelope), None);
+        }
+        // A start of the peer that it has not heard yet.
+        world.hosts[1].nonce = BootNonce::from_random(77);
+        let envelope = envelope(&mut world, 0, NEXT, nack());
+        assert_eq!(blame(&mut world, 0, 1, envelope), None);
+    }
+
+    #[test]
+    fn a_record_without_what_a_newer_build_had_in_it_is_blamed() {
+        let mut world = world();
+        let of = &world.hosts[0];
+        let mut record = MemberRecord {
+            node: of.id,
+            name: "n1".parse().expect("a name"),
+            addr: of.addr,
+            boot: of.nonce,
+            version: "0.2.0".into(),
+            incarnation: Incarnation(1),
+            state: MemberState::Suspect,
+            accusers: Vec::new(),
+            age_secs: 0,
+            versions: Build::Next.versions(),
+            more: MORE.to_vec(),
+        };
+        let whole = Message::Ring(RingMessage::Join(record.clone()));
+        record.more.clear();
+        let cut = Message::Ring(RingMessage::Member(record));
+        for (message, is_blamed) in [(whole, false), (cut, true)] {
+            let envelope = envelope(&mut world, 1, 1, message);
+            assert_eq!(blame(&mut world, 1, 2, envelope).is_some(), is_blamed);
+        }
+    }
+
+    #[test]
+    fn each_build_reads_what_the_rules_say() {
+        let mut world = world();
+        world.hosts[2].build = Build::Next;
+        for (version, to, is_read) in
+            [(1, 1, true), (NEXT, 1, false), (1, 2, true), (NEXT, 2, true)]
+        {
+            for _ in 0..200 {
+                let envelope = envelope(&mut world, 0, version, nack());
+                let parcel = world.write_envelope(0, to, envelope.clone());
+                world.violation = None;
+                let read = world.read_envelope(to, parcel).expect("a head");
+                assert_eq!(read.head, envelope.head);
+                assert_eq!(read.messages, if is_read { vec![nack()] } else { vec![] }, "{version}");
+            }
+        }
+        assert!(world.tally.of(Occurrence::MessageSkipped) > 0);
+        assert_eq!(world.tally.of(Occurrence::VersionUnknown), 200);
+        let inner = Message::Relayed(
+            baton_wire::Relayed::new(world.hosts[0].id, world.hosts[2].id, NEXT, &nack())
+                .expect("encodes"),
+        );
+        // By way of one that can read the outside alone.
+        let envelope = envelope(&mut world, 0, 1, inner.clone());
+        let parcel = world.write_envelope(0, 1, envelope);
+        let passed = world.read_envelope(1, parcel).expect("a head").messages.remove(0);
+        assert_ne!(passed, inner);
+        let envelope = self::envelope(&mut world, 1, 1, passed);
+        let parcel = world.write_envelope(1, 2, envelope);
+        let read = world.read_envelope(2, parcel).expect("a head");
+        assert_eq!(read.messages, [inner]);
+    }
+
+    /// One node after the other, under a rollout each time.
+    #[test]
+    fn a_group_goes_to_the_next_build_and_back() {
+        let mut setup = Setup::of(5, 3);
+        setup.trace_lines = 200;
+        let mut world = World::new(setup);
+        world.mix_builds(1, 0);
+        (0..3).for_each(|host| world.start(host));
+        let rounds = [("1", Build::Next), ("2", Build::Now), ("3", Build::Next)];
+        for (version, all) in rounds {
+            world.promote(version, Behaviour::healthy());
+            let limit = Duration::from_secs(60);
+            world.run_until("it begins", limit, |world| {
+                world.state().is_some_and(|state| state.rollout.is_some())
+            });
+            let leader = world.leader().expect("a leader");
+            for host in [(leader + 1) % 3, (leader + 2) % 3, leader] {
+                world.change_build(host, all == Build::Now, Duration::from_millis(500));
+                world.run_for(Duration::from_secs(10));
+            }
+            let of = world.hosts.iter().filter(|host| host.build == all).count();
+            assert_eq!(of, 3, "{}", world.story());
+            world.run_until("done", Duration::from_secs(300), |world| world.run(version) == 3);
+        }
+        assert!(world.violation.is_none());
+        assert!(world.tally.of(Occurrence::WrittenInNext) > 0);
+        assert!(world.tally.of(Occurrence::WrittenBack) > 0);
+    }
+}

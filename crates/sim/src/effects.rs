@@ -9,7 +9,7 @@ use baton_node::{
 use baton_types::manifest::HookKind;
 use baton_types::member::Health;
 use baton_types::{CommandId, Digest, GroupName, NodeId, Release, Revision, Text};
-use baton_wire::{Envelope, Message, Versions};
+use baton_wire::{Envelope, Message};
 
 use crate::faults::Fault;
 use crate::net::chance;
