@@ -16,6 +16,8 @@ use crate::refusal::Refusal;
 /// What is remembered of a formation between two starts.
 #[derive(Debug)]
 pub(crate) struct Forming {
+    /// With which files the members that were asked would vote.
+    files: BTreeMap<NodeId, FileId>,
     /// Who accepted this node's proposal, with which file.
     pub(crate) accepts: BTreeMap<NodeId, FileId>,
     /// Who refused the own lineage for good, while it held no record of it.
@@ -31,6 +33,7 @@ pub(crate) struct Forming {
 impl Forming {
     pub(crate) const fn new(now: Moment) -> Self {
         Self {
+            files: BTreeMap::new(),
             accepts: BTreeMap::new(),
             refusals: BTreeSet::new(),
             founding: None,
@@ -46,7 +49,7 @@ impl Ledger {
             return Some(self.forming.next);
         }
         let settled = self.seen_since + self.settings.settle;
-        (self.may_form() && self.is_first_of_enough()).then_some(settled)
+        (self.may_form() && self.is_first_of_enough()).then_some(settled.max(self.forming.next))
     }
 
     /// Proposes when it is time, and says again what waits for answers.
@@ -57,7 +60,7 @@ impl Ledger {
         }
         let is_settled = self.settings.expect <= 1 || now >= self.seen_since + self.settings.settle;
         if self.may_form() && is_settled && self.is_first_of_enough() {
-            self.make_proposal();
+            self.make_proposal(now);
         }
         let Some(accepted) = self.file.formation.accepted.clone() else { return };
         if now < self.forming.next {
@@ -75,8 +78,8 @@ impl Ledger {
             return;
         }
         if self.durable.has_refused(accepted.lineage) {
-            for node in accepted.voters {
-                self.send_refusal(node, accepted.lineage);
+            for voter in accepted.voters {
+                self.send_refusal(voter.node, accepted.lineage);
             }
         } else if accepted.proposer == self.me() {
             self.send_proposal(&accepted);
@@ -90,7 +93,7 @@ impl Ledger {
         from: NodeId,
         message: &LedgerMessage,
     ) -> bool {
-        self.watch_proposer(from, message.file);
+        self.watch_files(now, from, message.file);
         match &message.body {
             LedgerBody::Propose(proposal) if proposal.reform.is_some() => {
                 self.receive_reform(now, from, message.file, proposal);
@@ -131,7 +134,13 @@ impl Ledger {
             }
             LedgerBody::Pointer { leader } => self.receive_pointer(*leader),
             LedgerBody::Survey { probe } => self.receive_survey(from, message, *probe),
-            LedgerBody::Surveyed { probe, .. } => self.receive_surveyed(from, message, *probe),
+            LedgerBody::Surveyed { probe, .. } => {
+                if self.may_form() && self.alive.contains(&from) {
+                    self.forming.files.insert(from, message.file);
+                    self.formation_tick(now);
+                }
+                self.receive_surveyed(from, message, *probe);
+            }
             LedgerBody::Replaced { lineage, by } => self.receive_replaced(now, *lineage, *by),
             LedgerBody::PreVoteAnswer { probe, granted } if message.lineage.is_none() => {
                 let term = Term::default();
@@ -182,14 +191,11 @@ impl Ledger {
         if self.forming.accepts.insert(self.settings.me, self.file.file).is_none() {
             self.send_proposal(&accepted);
         }
-        let voters: Vec<Voter> = accepted
-            .voters
-            .iter()
-            .filter_map(|node| {
-                let file = *self.forming.accepts.get(node)?;
-                Some(Voter { node: *node, file })
-            })
-            .collect();
+        let accepts = |voter: &Voter| {
+            let node = voter.node;
+            Some(Voter { node, file: *self.forming.accepts.get(&node)? })
+        };
+        let voters: Vec<Voter> = accepted.voters.iter().filter_map(accepts).collect();
         if voters.len() == accepted.voters.len() && self.forming.founding.is_none() {
             self.found(accepted, voters);
         }
@@ -207,21 +213,41 @@ impl Ledger {
         members.len() >= expect && (expect <= 1 || members.first() == Some(&self.settings.me))
     }
 
-    fn make_proposal(&mut self) {
+    /// Proposes, if it is known with which files the members would vote; else asks them. By its
+    /// file a voter is told from one that lost its promises with its disk.
+    fn make_proposal(&mut self, now: Moment) {
         let members = match self.settings.expect {
             ..=1 => BTreeSet::from([self.settings.me]),
             _ => self.alive.clone(),
         };
-        let random = self.rng.random::<u128>().to_be_bytes();
-        let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
-        let lineage = LineageId { members: count, random };
         let limit = self.settings.voter_limit.clamp(1, VOTERS_MAX);
-        let voters = members.into_iter().take(limit).collect();
+        self.forming.files.insert(self.settings.me, self.file.file);
+        let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
+        let (mut voters, mut unknown) = (Vec::new(), Vec::new());
+        for node in members.into_iter().take(limit) {
+            match self.forming.files.get(&node) {
+                Some(file) => voters.push(Voter { node, file: *file }),
+                None => unknown.push(node),
+            }
+        }
+        if !unknown.is_empty() {
+            if now >= self.forming.next {
+                self.forming.next = now + self.settings.heartbeat.saturating_mul(2);
+                let probe = self.rng.random();
+                for node in unknown {
+                    self.send(node, LedgerBody::Survey { probe });
+                }
+            }
+            return;
+        }
+        let random = self.rng.random::<u128>().to_be_bytes();
+        let lineage = LineageId { members: count, random };
         let proposer = self.me();
         self.accept(Proposal { lineage, proposer, voters, reform: None });
     }
 
     fn accept(&mut self, proposal: Proposal) {
+        self.forming.files.clear();
         self.forming.accepts.clear();
         self.forming.refusals.clear();
         let proposer = proposal.proposer.node;
@@ -235,8 +261,8 @@ impl Ledger {
         let waiting: Vec<NodeId> = proposal
             .voters
             .iter()
+            .map(|voter| voter.node)
             .filter(|node| !self.forming.accepts.contains_key(node))
-            .copied()
             .collect();
         for node in waiting {
             self.send(node, LedgerBody::Propose(proposal.clone()));
@@ -268,10 +294,14 @@ impl Ledger {
     fn receive_proposal(&mut self, from: NodeId, file: FileId, proposal: &Proposal) {
         let lineage = proposal.lineage;
         let is_honest = proposal.proposer == Voter { node: from, file }
-            && proposal.voters.contains(&self.settings.me);
+            && proposal.voter(self.settings.me).is_some();
         let has_record = self.file.record.as_ref().is_some_and(|r| r.lineage == lineage);
         if !is_honest || has_record || !self.writing.on_disk {
             return;
+        }
+        if !proposal.voters.contains(&self.me()) {
+            // Of the file that is meant nothing is left: this one promises nothing in its name.
+            self.refuse_for_good(lineage);
         }
         if self.may_form() && !self.file.has_refused(lineage) {
             self.accept(proposal.clone());
@@ -290,9 +320,10 @@ impl Ledger {
             return;
         }
         let is_mine = self.durable.formation.accepted.as_ref().is_some_and(|accepted| {
+            let listed = accepted.voter(from);
             accepted.lineage == lineage
                 && accepted.proposer == self.me()
-                && accepted.voters.contains(&from)
+                && listed.is_some_and(|voter| accepted.reform.is_some() || voter.file == file)
         });
         if is_mine {
             self.forming.accepts.insert(from, file);

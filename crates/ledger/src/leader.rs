@@ -60,6 +60,23 @@ impl Ledger {
         }
     }
 
+    /// Leads no longer, as soon as nothing is in flight, so that another voter does. A record
+    /// written by one that it does not list could be held by nobody else, and then neither may it
+    /// stand again, nor can the others be elected by it.
+    pub(crate) fn hand_over(&mut self, now: Moment) -> NotNow {
+        let Some(lead) = &self.lead else { return NotNow::NotLeader };
+        if !lead.is_idle(&self.file) {
+            return if lead.ready { NotNow::InFlight } else { NotNow::NotReady };
+        }
+        let patience = self.patience();
+        let note = "this node is to have no vote any more: it hands over to the next leader";
+        self.outputs.push(LedgerOutput::Note(note.to_owned()));
+        self.step_down(now);
+        // Time for the others to miss it and to elect one, if they can.
+        self.election_at = now + self.election_span(patience.saturating_mul(HANDING_OVER));
+        NotNow::HandsOver
+    }
+
     /// Beats when due; steps down without a majority.
     pub(crate) fn lead_tick(&mut self, now: Moment) {
         let Some(lead) = &self.lead else { return };
@@ -91,7 +108,6 @@ impl Ledger {
         let voter = Voter { node: from, file };
         let is_voter = self.file.voters().contains(&voter);
         let newest = self.file.mark();
-        let resend = self.resend_after();
         let Some(lead) = &mut self.lead else { return };
         let is_parting = lead.parting == Some(voter);
         if !is_voter && !is_parting {
@@ -111,7 +127,7 @@ impl Ledger {
         let peer = lead.peer(voter);
         peer.held = peer.held.max(held);
         peer.answered = Some(now);
-        if peer.wants(newest, now, resend) {
+        if self.is_to_be_given(now, voter) {
             self.append_to(now, voter);
         }
     }
@@ -232,14 +248,13 @@ impl Ledger {
     }
 
     fn commit(&mut self, now: Moment, newest: Mark) {
-        let (me, Some(record)) = (self.me(), self.file.record.clone()) else { return };
+        let Some(record) = self.file.record.clone() else { return };
         let Some(lead) = &mut self.lead else { return };
         lead.committed = Some(newest);
         let is_first = !std::mem::replace(&mut lead.ready, true);
         let term = lead.term;
         lead.asking
             .retain(|node, (file, _)| !record.voters.contains(&Voter { node: *node, file: *file }));
-        let stays = record.voters.contains(&me);
         self.committed = Some(record.clone());
         self.told = Some(newest);
         if is_first {
@@ -247,10 +262,6 @@ impl Ledger {
         }
         self.outputs.push(LedgerOutput::Committed(record));
         self.beat(now);
-        if !stays {
-            self.step_down(now);
-            return;
-        }
         self.end_lineage(now);
         self.admit(now);
     }
@@ -269,17 +280,26 @@ impl Ledger {
         }
     }
 
+    /// Whether that voter is to be sent the newest record now. Who is not listed counts for nothing
+    /// in it, so what it alone holds must not be newer than what a majority has: with it, it would
+    /// refuse its vote to all who could lead.
+    fn is_to_be_given(&mut self, now: Moment, voter: Voter) -> bool {
+        let (newest, resend) = (self.file.mark(), self.resend_after());
+        let is_listed = self.file.voters().contains(&voter);
+        let Some(lead) = &mut self.lead else { return false };
+        let is_for_it = is_listed || lead.committed == Some(newest);
+        is_for_it && lead.peer(voter).wants(newest, now, resend)
+    }
+
     /// Speaks to one voter; with the record if it lacks it and was not sent it lately.
     fn append_to(&mut self, now: Moment, voter: Voter) {
         let next = self.beat_interval();
-        let resend = self.resend_after();
         let newest = self.file.mark();
+        let with_record = self.is_to_be_given(now, voter);
         let Some(lead) = &mut self.lead else { return };
         lead.sequence += 1;
-        let peer = lead.peer(voter);
-        let with_record = peer.wants(newest, now, resend);
         if with_record {
-            peer.sent = Some((newest, now));
+            lead.peer(voter).sent = Some((newest, now));
         }
         let (sequence, committed) = (lead.sequence, lead.committed);
         let record = if with_record { self.file.record.clone() } else { None };
@@ -291,3 +311,6 @@ impl Ledger {
 
 /// A leader that cannot read its record stands aside for so many times its patience.
 const UNREAD_PATIENCE: u32 = 8;
+
+/// Patiences for which a leader that handed over does not stand again.
+const HANDING_OVER: u32 = 4;

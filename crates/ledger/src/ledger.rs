@@ -195,17 +195,21 @@ impl Ledger {
     }
 
     /// Makes a record without this voter. This leader does not let it in again before it was seen
-    /// to be gone, comes with a new file, or has had the time to go and did not.
+    /// to be gone, comes with a new file, or has had the time to go and did not. A leader does not
+    /// remove itself: it stops leading, and is to ask the next leader.
     ///
     /// # Errors
     ///
     /// As `propose`; and the node is no voter, or the last one, or the group would stand still
-    /// without it.
+    /// without it, or it is this leader.
     pub fn remove_voter(&mut self, now: Moment, node: NodeId) -> Result<u64, NotNow> {
         let listed = self.file.voters().iter().find(|voter| voter.node == node).copied();
         let others = self.file.voters().len() > 1 && listed.is_some();
         if others && self.lead.is_some() && !self.may_go_on_without(now, node) {
             return Err(NotNow::TooFewLeft);
+        }
+        if others && node == self.settings.me && self.lead.is_some() {
+            return Err(self.hand_over(now));
         }
         let version = self.write_without(now, node)?;
         if let (Some(lead), Some(voter)) = (&mut self.lead, listed) {

@@ -96,7 +96,7 @@ impl Ledger {
     ) {
         let lineage = proposal.lineage;
         let is_honest = proposal.proposer == Voter { node: from, file }
-            && proposal.voters.contains(&self.settings.me);
+            && proposal.voter(self.settings.me).is_some();
         let has_record = self.file.record.as_ref().is_some_and(|r| r.lineage == lineage);
         if !is_honest || has_record || !self.writing.on_disk {
             return;

@@ -45,7 +45,9 @@ impl Ledger {
                 self.receive_reform_refusal(now, from, &accepted, refusal);
                 return;
             }
-            if !accepted.voters.contains(&from) {
+            // Only the file that is named can be missing in a majority: what became of a lost one, and
+            // whether it held the first record, nobody knows.
+            if !accepted.voters.contains(&Voter { node: from, file }) {
                 return;
             }
             let is_proposer = accepted.proposer == Voter { node: from, file };
@@ -132,13 +134,19 @@ impl Ledger {
         true
     }
 
-    /// The proposer of the accepted lineage speaks with another file: the one that proposed is
-    /// gone for good.
-    pub(crate) fn watch_proposer(&mut self, from: NodeId, file: FileId) {
+    /// One of the voters of the accepted lineage speaks with another file: the one that is named is
+    /// gone for good. If it was the proposer's, the lineage is refused; if another's, its own
+    /// proposer ends it, which alone could have written the first record.
+    pub(crate) fn watch_files(&mut self, now: Moment, from: NodeId, file: FileId) {
         let Some(accepted) = &self.file.formation.accepted else { return };
-        let is_first = accepted.reform.is_none();
-        if is_first && accepted.proposer.node == from && accepted.proposer.file != file {
-            let lineage = accepted.lineage;
+        let lineage = accepted.lineage;
+        let is_gone = accepted.voter(from).is_some_and(|voter| voter.file != file);
+        if accepted.reform.is_some() || !is_gone {
+            return;
+        }
+        if accepted.proposer == self.me() {
+            self.let_go(now, &Refusal { lineage, own: None, formed: false, durable: true });
+        } else if accepted.proposer.node == from {
             self.refuse_for_good(lineage);
         }
     }

@@ -73,6 +73,8 @@ pub enum Liveness {
     Restarting,
     /// Gone.
     Dead,
-    /// Left the ring or the group, or was forgotten, or is about to: is not made a voter.
+    /// Is here, and asked to be removed from the voters: is not made one.
+    Leaving,
+    /// Left the ring or the group, or was forgotten.
     Left,
 }

@@ -26,7 +26,7 @@ pub struct Survey {
     /// The lineage of that record.
     pub from: LineageId,
     /// Who would vote: those that answered, up to the voter limit.
-    pub voters: Vec<NodeId>,
+    pub voters: Vec<Voter>,
     /// Members that answered, this node included.
     pub members: u32,
     pub(crate) base: Mark,
@@ -250,7 +250,9 @@ impl Ledger {
         let was_voter = |node: &NodeId| newest.voters.iter().any(|voter| voter.node == *node);
         let mut ranked = there.clone();
         ranked.sort_by_key(|node| (*node != me, !was_voter(node), *node));
-        let mut voters: Vec<NodeId> = ranked.into_iter().take(self.voter_limit()).collect();
+        let voter = |node: NodeId| Some(Voter { node, file: answers.get(&node)?.file });
+        let mut voters: Vec<Voter> =
+            ranked.into_iter().filter_map(voter).take(self.voter_limit()).collect();
         voters.sort_unstable();
         let term = answers.values().map(|a| a.term).max().unwrap_or_default().max(newest.mark.term);
         let version = answers.values().map(|a| a.version).max().unwrap_or_default();

@@ -117,6 +117,9 @@ pub enum NotNow {
     /// The last voter stays.
     #[error("the last voter cannot be removed")]
     LastVoter,
+    /// The node leads: it stops doing so, and the next leader can remove it.
+    #[error("the node leads: it hands over, and the next leader can remove it")]
+    HandsOver,
     /// Without the node, the voters that answer are no majority of those that are left.
     #[error("the voters that answer are no majority of those that would be left")]
     TooFewLeft,

@@ -45,6 +45,10 @@ pub enum Break {
     LetsGoAlone,
     /// Who refused a lineage takes a record of it.
     HoldsRefused,
+    /// A node that is named with a file that it lost accepts with its new one.
+    AcceptsForLostFile,
+    /// A voter whose file is lost counts as one that refused.
+    LostFileRefuses,
 }
 
 /// One node's file.
@@ -54,7 +58,7 @@ pub struct Node {
     pub file: u8,
     /// The lineage that it accepted or holds a record of.
     pub lineage: Option<u8>,
-    /// The voters of the accepted proposal, one bit for each node.
+    /// The voters of the accepted proposal, one bit for each seat.
     pub voters: u8,
     /// Whether it holds the first record of the lineage.
     pub holds: bool,
@@ -68,7 +72,7 @@ pub struct Node {
 pub struct Lineage {
     /// The proposer's seat.
     pub proposer: u8,
-    /// The proposed voters, one bit for each node.
+    /// The proposed voters, one bit for each seat.
     pub voters: u8,
     /// Acceptances, one bit for each seat.
     pub accepts: u8,
@@ -92,7 +96,7 @@ pub struct State {
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The node sees these members, itself the lowest, and proposes a lineage with them.
+    /// The node sees members, itself the lowest, and proposes a lineage with these seats of them.
     Propose(u8, u8),
     /// The node takes the proposal of that lineage and accepts.
     Accept(u8, u8),
@@ -122,12 +126,8 @@ impl Model for Formation {
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for node in 0..self.nodes {
-            let sets = 0..1_u8 << self.nodes;
-            let seen = sets.filter(|set| {
-                u32::from(node) == set.trailing_zeros()
-                    && set.count_ones() >= u32::from(self.expect)
-            });
-            actions.extend(seen.map(|set| Action::Propose(node, set)));
+            let sets = (0..=u8::MAX).filter(|seats| self.may_be_seen(state, node, *seats));
+            actions.extend(sets.map(|seats| Action::Propose(node, seats)));
             actions.extend([
                 Action::Refuse(node),
                 Action::Withdraw(node),
@@ -211,6 +211,20 @@ impl Formation {
         self.broken == Some(broken)
     }
 
+    /// Whether `me` may know these members by these files: one of each, of which it said at some
+    /// time that it is its own.
+    fn may_be_seen(&self, state: &State, me: u8, seats: u8) -> bool {
+        let nodes = nodes_of(seats);
+        let own = seat_bit(me, &state.nodes[usize::from(me)]);
+        let files = (0..self.nodes).zip(&state.nodes);
+        let had = files.fold(0, |all, (node, file)| all | bit(node) | seat_bit(node, file));
+        seats & !had == 0
+            && seats & own != 0
+            && nodes.count_ones() == seats.count_ones()
+            && nodes.trailing_zeros() == u32::from(me)
+            && nodes.count_ones() >= u32::from(self.expect)
+    }
+
     /// Ledger, forming: "it has seen as many alive members as the group starts with, and its own
     /// id is the lowest"; the proposal is on disk before it is sent.
     fn propose(&self, state: &mut State, me: u8, voters: u8) -> bool {
@@ -252,12 +266,15 @@ impl Formation {
             return false;
         }
         let is_free = node.lineage.is_none() || (self.has(Break::AcceptsAnother) && !node.holds);
-        let is_asked = lineage.voters & bit(me) != 0;
-        if !is_free || !is_asked || node.refused & bit(number) != 0 {
+        let named = match self.has(Break::AcceptsForLostFile) {
+            true => lineage.voters & (bit(me) | bit(me + NODES as u8)),
+            false => lineage.voters & seat_bit(me, node),
+        };
+        if !is_free || named == 0 || node.refused & bit(number) != 0 {
             return false;
         }
         (node.lineage, node.voters) = (Some(number), lineage.voters);
-        lineage.accepts |= seat_bit(me, node);
+        lineage.accepts |= named;
         true
     }
 
@@ -272,38 +289,31 @@ impl Formation {
         state.give_up(me)
     }
 
-    /// Ledger, forming: "free for another only when so many of the proposed voters refused that
-    /// the rest is no majority", or when the proposer itself did without a first record. Who holds
-    /// the record counts only the files that it lists.
+    /// Ledger, forming: "free for another only when so many of the named files refused that the
+    /// rest is no majority", or when the proposer itself did without a first record.
     fn let_go(&self, state: &mut State, me: u8) -> bool {
+        let lost = if self.has(Break::LostFileRefuses) { state.lost() } else { 0 };
         let Some((node, lineage)) = state.own(me) else { return false };
-        let (refused, voters) = if node.holds {
-            (lineage.refusals & lineage.listed, lineage.listed)
-        } else {
-            (nodes_of(lineage.refusals) & node.voters, node.voters)
-        };
-        let is_hopeless = !is_majority(voters & !refused, voters);
+        let voters = if node.holds { lineage.listed } else { node.voters };
+        let is_hopeless = !is_majority(voters & !(lineage.refusals | lost), voters);
         let is_withdrawn = !node.holds && lineage.refusals & lineage.proposer_bit() != 0;
         let alone = self.has(Break::LetsGoAlone) && lineage.refusals & seat_bit(me, node) != 0;
         (is_hopeless || is_withdrawn || alone) && state.give_up(me)
     }
 
-    /// Ledger, forming: "the first record is written only when every proposed voter has accepted,
-    /// and it is on disk before it is sent". It lists the files that accepted.
+    /// Ledger, forming: "the first record is written only when every named file has accepted, and
+    /// it is on disk before it is sent".
     fn found(&self, state: &mut State, me: u8) -> bool {
         let Some((node, lineage)) = state.own(me) else { return false };
         let is_mine = lineage.proposer == seat(me, node);
-        let accepted = nodes_of(lineage.accepts) & node.voters;
+        let accepted = lineage.accepts & node.voters;
         let is_enough = accepted == node.voters
             || (self.has(Break::FoundsWithMajority) && is_majority(accepted, node.voters));
         if !is_mine || node.holds || !is_enough {
             return false;
         }
-        // Of a node that accepted with two files the later one came last.
-        let later = lineage.accepts >> NODES;
-        let first = node.voters & !later;
         node.holds = true;
-        lineage.listed = first | (later & node.voters) << NODES;
+        lineage.listed = node.voters;
         lineage.held = seat_bit(me, node);
         true
     }
@@ -319,7 +329,7 @@ impl Formation {
         if lineage.listed & seat == 0 || !belongs || refused {
             return false;
         }
-        (node.lineage, node.voters) = (Some(number), nodes_of(lineage.listed));
+        (node.lineage, node.voters) = (Some(number), lineage.listed);
         node.holds = true;
         lineage.held |= seat;
         true
@@ -365,6 +375,12 @@ impl State {
                 self.nodes.iter_mut().for_each(|node| node.refused &= !bit(number));
             }
         }
+    }
+
+    /// The seats whose files are lost.
+    fn lost(&self) -> u8 {
+        let replaced = (0..).zip(&self.nodes).filter(|(_, node)| node.file > 0);
+        replaced.fold(0, |all, (number, _)| all | bit(number))
     }
 
     /// The node, and the lineage to which it belongs.

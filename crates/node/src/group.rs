@@ -146,6 +146,8 @@ pub(crate) struct Group {
     /// The last line about a rollout that a member without a vote has heard of.
     told: String,
     pub(crate) unloading: bool,
+    /// The node has left the ring: the group's ledger is silent here, whoever it had for its leader.
+    has_left: bool,
     /// The service is being stopped because daemon or service end.
     closing: bool,
     /// When the census may be written again.
@@ -255,6 +257,7 @@ impl Group {
             kept: Vec::new(),
             told: String::new(),
             unloading: false,
+            has_left: false,
             closing: false,
             census_next: now.moment,
             facts_due: true,
@@ -285,7 +288,7 @@ impl Group {
 
     /// Does what is due in every part.
     pub(crate) fn tick(&mut self, now: Now, shared: &mut Shared) {
-        if !self.unloading && self.ledger.next_tick() <= now.moment {
+        if !self.is_silent() && self.ledger.next_tick() <= now.moment {
             self.ledger.tick(now.moment);
         }
         if self.member_due().is_some_and(|due| due <= now.moment) {
@@ -316,7 +319,7 @@ impl Group {
             ledger_fact,
             self.roster_at,
         ];
-        let ledger = if self.unloading { Moment(u64::MAX) } else { self.ledger.next_tick() };
+        let ledger = if self.is_silent() { Moment(u64::MAX) } else { self.ledger.next_tick() };
         optional.into_iter().flatten().fold(ledger, Moment::min)
     }
 
@@ -340,6 +343,10 @@ impl Group {
     }
 
     fn drive_ledger(&mut self, now: Now, shared: &mut Shared) -> bool {
+        if self.has_left {
+            self.ledger.take_outputs();
+            return false;
+        }
         if std::mem::take(&mut self.unseen) {
             let seen = self.seen(shared);
             self.ledger.see(now.moment, &seen);
@@ -398,9 +405,9 @@ impl Group {
         self.ledger.persisted(now.moment, token, ok);
     }
 
-    /// The leader of its lineage, as far as this node knows.
+    /// The leader of its lineage, as far as this node knows; none for one that has left.
     pub(crate) fn leader(&self) -> Option<NodeId> {
-        self.ledger.view().leader
+        self.ledger.view().leader.filter(|_| !self.has_left)
     }
 
     /// Takes other settings into use. What runs keeps its environment until its next turn or

@@ -146,6 +146,9 @@ impl Node {
     /// Takes one event; what it leads to is in [`Node::take_effects`].
     pub fn handle(&mut self, now: Now, event: Event) {
         self.shared.moment = now.moment;
+        for group in self.groups.values_mut() {
+            group.notice_late(now, &mut self.shared);
+        }
         match event {
             Event::Tick => {}
             Event::Packet { from, envelope } => self.packet(now, from, envelope),
@@ -263,6 +266,10 @@ impl Node {
 
     pub(crate) fn has_member(&self, group: &GroupName, node: NodeId) -> bool {
         self.shared.directory.member(group, node).is_some()
+    }
+
+    pub(crate) fn met_another_lineage(&self, group: &GroupName) -> bool {
+        self.group(group).is_some_and(|group| group.has_met(&self.shared))
     }
 
     /// Releases that the services of this node must keep.

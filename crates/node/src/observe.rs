@@ -23,6 +23,11 @@ impl Node {
         self.group(group).map(|group| Observation { group })
     }
 
+    /// Whether this node has met another lineage of a group, of which none has given way yet.
+    pub fn has_met(&self, group: &GroupName) -> bool {
+        self.met_another_lineage(group)
+    }
+
     /// Whether another node counts among a group's members as far as this one has heard.
     pub fn counts(&self, group: &GroupName, node: NodeId) -> bool {
         self.has_member(group, node)

@@ -24,7 +24,7 @@ fn main() {
         "one rollout, 1 % of the members at a time (at least one), monitor 1 s, lan profile, no loss"
     );
     println!(
-        "{:>7} {:>6} {:>12} {:>10} | for each turn: {:>9} {:>7} {:>10} {:>8} {:>9} {:>8} {:>14} | {:>12} {:>9}",
+        "{:>7} {:>6} {:>12} {:>10} | for each turn: {:>9} {:>7} {:>10} {:>8} {:>9} {:>8} {:>9} {:>14} | {:>12} {:>9}",
         "members",
         "voters",
         "record max",
@@ -35,6 +35,7 @@ fn main() {
         "bytes",
         "turn msg",
         "bytes",
+        "copies",
         "gossip B/node",
         "idle B/s/node",
         "real time"
@@ -93,10 +94,11 @@ fn measure(members: usize) {
     };
     let (ledger, ledger_bytes) = each(after.ledger, before.ledger);
     let (turns, turns_bytes) = each(after.turns, before.turns);
+    let (copies, _) = each(after.copies, before.copies);
     let (_, gossip_bytes) = each(after.ring, before.ring);
     println!(
         "{members:>7} {:>6} {record:>10} B {:>8.0} s | {:>24.2} s {commits:>7.1} {ledger:>10.1} {ledger_bytes:>8.0} \
-         {turns:>9.1} {turns_bytes:>8.0} {:>14.0} | {:>12.0} {:>7.0} s",
+         {turns:>9.1} {turns_bytes:>8.0} {copies:>9.1} {:>14.0} | {:>12.0} {:>7.0} s",
         world.voters(),
         took.as_secs_f64(),
         took.as_secs_f64() / members as f64,

@@ -10,10 +10,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use baton_rollout::GroupState;
 use baton_types::{BootNonce, NodeId};
 use baton_wire::envelope::{Opened, pack, unpack};
 use baton_wire::ring::MemberRecord;
-use baton_wire::{Envelope, Message, RingMessage, Versions, codec};
+use baton_wire::{Envelope, Message, Record, RingMessage, Versions, codec};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -46,8 +47,8 @@ pub(crate) struct Builds {
     rng: StdRng,
     /// Which start of a host another one has heard itself, and in which of its own lives.
     heard: BTreeMap<(usize, usize), (u64, BootNonce)>,
-    /// The version that the newest committed record is written in.
-    written: Option<u8>,
+    /// The version that the newest committed record of each group is written in.
+    written: Vec<Option<u8>>,
 }
 
 /// An envelope on its way.
@@ -66,7 +67,8 @@ impl World {
         for host in &mut self.hosts {
             host.wanted = if chance(&mut rng, next) { Build::Next } else { Build::Now };
         }
-        self.builds = Some(Builds { rng, heard: BTreeMap::new(), written: None });
+        self.builds =
+            Some(Builds { rng, heard: BTreeMap::new(), written: vec![None; self.groups.len()] });
     }
 
     /// The daemon of a host is stopped, in good order or not, and the other build is started `after`.
@@ -85,9 +87,12 @@ impl World {
     /// As the page on the wire has it: one after the other, the leader last, so that it can write the
     /// record again. All at once would leave nobody who reads it.
     fn may_go_back(&self, host: usize) -> bool {
-        let written = self.builds.as_ref().and_then(|builds| builds.written);
-        written != Some(NEXT)
-            || self.leader().is_some_and(|leader| leader != host && self.hosts[leader].is_next())
+        let Some(builds) = &self.builds else { return false };
+        self.groups_on(host).all(|group| {
+            let leader = self.leader_of(group);
+            builds.written[group] != Some(NEXT)
+                || leader.is_some_and(|leader| leader != host && self.hosts[leader].is_next())
+        })
     }
 
     /// A daemon starts, perhaps from another build than before.
@@ -160,9 +165,10 @@ impl World {
     }
 
     /// Counts the version that a record is committed in.
-    pub(crate) fn count_written(&mut self, version: Option<u8>) {
+    pub(crate) fn count_written(&mut self, group: usize, record: &Record) {
         let Some(builds) = &mut self.builds else { return };
-        let before = std::mem::replace(&mut builds.written, version);
+        let version = GroupState::version_of(record.state.as_slice());
+        let before = std::mem::replace(&mut builds.written[group], version);
         if version == Some(NEXT) {
             self.tally.count(Occurrence::WrittenInNext);
         } else if before == Some(NEXT) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_types::policy::{Limit, OnDemote, OnFailure, OnNotReady};
+use baton_types::policy::{Limit, OnDemote, OnFailure, OnNotReady, Policy};
 use baton_types::{CommandAction, CommandId};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -10,9 +10,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::check::Violation;
 use crate::course::{Course, Generation};
 use crate::faults::Fault;
+use crate::group::FIRST;
+use crate::lineages::{Fate, SIDE_MIN};
 use crate::net::Weather;
 use crate::operator::Operator;
-use crate::settings::Setup;
+use crate::settings::{GroupSetup, Setup};
 use crate::tally::{Occurrence, Tally};
 use crate::world::{What, World};
 
@@ -40,13 +42,16 @@ pub struct Report {
 /// See the module's page.
 pub struct Campaign {
     world: World,
-    operator: Operator,
+    /// One for each group.
+    operators: Vec<Operator>,
     chaos: Duration,
     /// Chance of the faults of later generations, each apart from the world's: without them a seed
     /// plays as it did before.
     second: Option<StdRng>,
     third: Option<StdRng>,
     fourth: Option<StdRng>,
+    fifth: Option<StdRng>,
+    fate: Fate,
 }
 
 impl Campaign {
@@ -63,7 +68,9 @@ impl Campaign {
 
     /// The campaign of that course.
     pub fn on(course: &Course) -> Self {
-        let mut campaign = Self::first_generation(course);
+        let mut fifth = (course.generation >= Generation::Fifth)
+            .then(|| StdRng::seed_from_u64(course.seed ^ 0x6709_5555));
+        let mut campaign = Self::first_generation(course, fifth.as_mut());
         if course.generation >= Generation::Second {
             campaign.world.setup.cut_into_waves_or_zones();
             let mut chance = StdRng::seed_from_u64(course.seed ^ 0xfa17_fa17);
@@ -80,32 +87,36 @@ impl Campaign {
             campaign.world.mix_builds(chance.random(), next);
             campaign.fourth = Some(chance);
         }
+        campaign.fifth = fifth;
         campaign
     }
 
     /// What every course has. Everything is drawn, also what the course fixes, so that the rest
     /// stays the same.
-    fn first_generation(course: &Course) -> Self {
+    fn first_generation(course: &Course, fifth: Option<&mut StdRng>) -> Self {
         let mut rng = StdRng::seed_from_u64(course.seed ^ 0xca11_ab1e);
         let drawn = rng.random_range(3..=7);
         let mut setup = Setup::of(course.seed, course.hosts.unwrap_or(drawn));
         setup.trace_lines = course.last_events;
         setup.replay = course.command();
-        draw_policy(&mut rng, &mut setup);
+        draw_policy(&mut rng, &mut setup.update, &mut setup.rollback);
         let drawn = Duration::from_secs(rng.random_range(60..=CHAOS_MAX_SECONDS));
         let chaos = course.chaos.unwrap_or(drawn);
+        let mut fate = Fate::One;
+        if let Some(chance) = fifth {
+            setup.put_in_order();
+            draw_groups(chance, &mut setup);
+            fate = Fate::draw(chance, setup.hosts);
+        }
+        if let Fate::Apart(_) = fate {
+            setup.expect = SIDE_MIN as u32;
+        }
         let mut world = World::new(setup);
         world.net.weather = weather(&mut rng);
         world.faults.write_max = Duration::from_millis(rng.random_range(1..=30));
         world.faults.dies_at_write = [0, 0, 1, 4][rng.random_range(0..4)];
-        Self {
-            world,
-            operator: Operator::default(),
-            chaos,
-            second: None,
-            third: None,
-            fourth: None,
-        }
+        let operators = world.all_groups().map(Operator::of).collect();
+        Self { world, operators, chaos, second: None, third: None, fourth: None, fifth: None, fate }
     }
 
     /// Lives it.
@@ -131,7 +142,10 @@ impl Campaign {
 
     fn boot(&mut self) {
         let world = &mut self.world;
-        self.operator.promote(world);
+        if let Fate::Apart(side) = &self.fate {
+            world.let_form_apart(side);
+        }
+        self.operators.iter_mut().for_each(|operator| operator.promote(world));
         for host in 0..world.hosts.len() {
             let mut after = world.between(0, 5_000);
             if self.second.as_mut().is_some_and(|chance| chance.random_range(0..10) == 0) {
@@ -143,7 +157,21 @@ impl Campaign {
         }
     }
 
+    /// Both sides form the group, and get releases: the same ones, or each its own.
+    fn live_apart(&mut self) {
+        let (Fate::Apart(side), Some(chance)) = (&self.fate, self.fifth.as_mut()) else { return };
+        let world = &mut self.world;
+        world.run_for(Duration::from_secs(chance.random_range(15..=45)));
+        if chance.random::<bool>() {
+            world.lose_depot(side);
+            self.operators[FIRST].promote(world);
+            world.run_for(Duration::from_secs(chance.random_range(10..=60)));
+        }
+        world.heal();
+    }
+
     fn chaos(&mut self) {
+        self.live_apart();
         let end = self.world.now() + self.chaos;
         while self.world.now() < end && self.world.violation.is_none() {
             let pause = self.world.between(200, 8_000);
@@ -152,6 +180,7 @@ impl Campaign {
             self.strike_second();
             self.strike_third();
             self.strike_fourth();
+            self.strike_fifth();
         }
     }
 
@@ -184,7 +213,7 @@ impl Campaign {
                 let mut rng = StdRng::seed_from_u64(world.rng.random());
                 world.set_weather(weather(&mut rng));
             }
-            _ => self.operator.act(world),
+            _ => self.operators[FIRST].act(world),
         }
     }
 
@@ -252,6 +281,28 @@ impl Campaign {
         }
     }
 
+    /// What the fifth generation has beside: somebody types for a further group, or its program ends.
+    fn strike_fifth(&mut self) {
+        let Some(chance) = self.fifth.as_mut() else { return };
+        match self.fate {
+            Fate::Apart(_) if chance.random_range(0..10) == 0 => self.world.adopt_some(chance),
+            Fate::Lost if chance.random_range(0..8) == 0 && self.world.lose_a_majority(chance) => {
+                self.fate = Fate::One;
+            }
+            _ => {}
+        }
+        let further = self.world.groups.len() - 1;
+        for operator in self.operators.iter_mut().skip(1) {
+            if chance.random_range(0..5) < 2 {
+                operator.act(&mut self.world);
+            }
+        }
+        if further > 0 && chance.random_range(0..10) == 0 {
+            let host = chance.random_range(0..self.world.hosts.len());
+            self.world.crash(host, chance.random_range(1..=further));
+        }
+    }
+
     /// A disk loses its last write, which nobody can see but by what peers heard: that is promised
     /// only where these peers run on and answer. So for a while nothing else happens.
     fn lose_a_write(&mut self, host: usize) {
@@ -279,33 +330,51 @@ impl Campaign {
         if world.violation.is_some() {
             return;
         }
-        world.heal();
         world.set_weather(Weather::CALM);
         world.faults.dies_at_write = 0;
         world.faults.write_fails = 0;
-        for host in 0..world.hosts.len() {
-            world.go_on(host);
-            world.start(host);
-            world.restart_if_left(host);
+        world.all_well();
+        if let Some(chance) = self.fifth.as_mut() {
+            world.become_one_lineage(chance);
         }
         world.come_to_rest();
         // Somebody says that it may go on: what waited for him must come to rest, too.
         for action in [CommandAction::Resume, CommandAction::Retry] {
-            let waits = world.state().is_some_and(|s| s.pause.is_some() || s.rollout.is_some());
-            if waits && world.violation.is_none() {
-                let host = world.rng.random_range(0..world.hosts.len());
-                let id = CommandId::from_random(world.rng.random());
-                world.type_with_id(host, action, Some(id));
-                world.come_to_rest();
+            for group in world.all_groups() {
+                let state = world.state_of(group);
+                let waits = state.is_some_and(|s| s.pause.is_some() || s.rollout.is_some());
+                if waits && world.violation.is_none() {
+                    let host = world.rng.random_range(0..world.hosts.len());
+                    let id = CommandId::from_random(world.rng.random());
+                    world.type_in(group, host, action.clone(), Some(id));
+                    world.come_to_rest();
+                }
             }
         }
     }
 }
 
-fn draw_policy(rng: &mut StdRng, setup: &mut Setup) {
+/// Hosts carry one to three groups: of ten seeds, five have further ones.
+fn draw_groups(chance: &mut StdRng, setup: &mut Setup) {
+    let further = [0, 0, 0, 0, 0, 1, 1, 1, 2, 2][chance.random_range(0..10)];
+    for release in ["web", "db"].into_iter().take(further) {
+        let mut hosts: Vec<usize> = (0..setup.hosts).collect();
+        let carriers = chance.random_range(2..=setup.hosts);
+        while hosts.len() > carriers {
+            hosts.remove(chance.random_range(0..hosts.len()));
+        }
+        let mut group = GroupSetup::of(release, hosts);
+        draw_policy(chance, &mut group.update, &mut group.rollback);
+        if chance.random_range(0..5) == 0 {
+            group.update.waves = vec![Limit::Count(1), Limit::Percent(100)];
+        }
+        setup.others.push(group);
+    }
+}
+
+fn draw_policy(rng: &mut StdRng, policy: &mut Policy, rollback: &mut Policy) {
     let any = |rng: &mut StdRng, limits: &[Limit]| limits[rng.random_range(0..limits.len())];
     let one = Limit::Count(1);
-    let policy = &mut setup.update;
     policy.max_unavailable = any(rng, &[one, one, Limit::Count(2), Limit::Percent(40)]);
     policy.max_failures = any(rng, &[Limit::Count(0), one, Limit::Percent(25)]);
     policy.on_failure =
@@ -314,7 +383,7 @@ fn draw_policy(rng: &mut StdRng, setup: &mut Setup) {
         [OnDemote::Cancel, OnDemote::Rollback, OnDemote::Ignore][rng.random_range(0..3)];
     policy.on_not_ready =
         [OnNotReady::Fail, OnNotReady::Skip, OnNotReady::Force][rng.random_range(0..3)];
-    setup.rollback.max_unavailable = any(rng, &[one, Limit::Count(2)]);
+    rollback.max_unavailable = any(rng, &[one, Limit::Count(2)]);
 }
 
 fn weather(rng: &mut StdRng) -> Weather {

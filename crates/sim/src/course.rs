@@ -29,29 +29,36 @@ pub struct Course {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {
     /// Network, kills, power, depot, programs, operators.
-    First,
+    First = 1,
     /// And refused writes, machines and daemons that stand still, clocks that step, members that
     /// join late, waves, zones.
-    Second,
+    Second = 2,
     /// And members that leave or are forgotten, disks that lie, machines that move to another address.
-    Third,
-    /// And two builds at once, which speak different versions.
-    Fourth,
+    Third = 3,
+    /// And two builds at once, which speak different versions of the wire.
+    Fourth = 4,
+    /// And members with `order` labels, hosts that carry several groups,
+    /// lineages that meet, groups that are formed anew.
+    Fifth = 5,
 }
 
 impl Generation {
     /// What is played if nobody says otherwise.
-    pub const NEWEST: Self = Self::Fourth;
+    pub const NEWEST: Self = Self::Fifth;
 
-    /// The generation with that number, counted from 1.
+    /// All of them, oldest first.
+    pub const ALL: &'static [Self] =
+        &[Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth];
+
+    /// The generation with that number.
     pub fn numbered(number: usize) -> Option<Self> {
-        [Self::First, Self::Second, Self::Third, Self::Fourth].get(number.checked_sub(1)?).copied()
+        Self::ALL.iter().copied().find(|generation| *generation as usize == number)
     }
 }
 
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", *self as usize + 1)
+        write!(f, "{}", *self as usize)
     }
 }
 
@@ -114,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn generations_are_counted_from_one() {
-        for number in 1..=4 {
-            let found = Generation::numbered(number).expect("one");
-            assert_eq!(found.to_string(), number.to_string());
+    fn generations_have_numbers() {
+        for generation in Generation::ALL {
+            let number = generation.to_string().parse().expect("a number");
+            assert_eq!(Generation::numbered(number), Some(*generation));
         }
-        assert_eq!((Generation::numbered(0), Generation::numbered(5)), (None, None));
-        assert_eq!(Generation::numbered(4), Some(Generation::NEWEST));
+        assert_eq!((Generation::numbered(0), Generation::numbered(9)), (None, None));
+        assert_eq!(Generation::ALL.last(), Some(&Generation::NEWEST));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use baton_node::{NodeRef, Reply, Request};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 
+use crate::host::Host;
 use crate::tally::Occurrence;
 use crate::world::World;
 
@@ -21,7 +22,7 @@ pub(crate) enum Departure {
     Forget(usize),
 }
 
-/// How one host stands to the ring.
+/// How one host stands as a member of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// As it came.
@@ -92,23 +93,25 @@ impl World {
             Departure::Forget(host) => (host, Occurrence::MemberForgotten),
         };
         self.tally.count(what);
-        self.hosts[host].standing = Standing::Gone;
+        for group in self.groups_on(host).collect::<Vec<_>>() {
+            self.hosts[host].services[group].standing = Standing::Gone;
+        }
     }
 
     /// A leader looks around: who was gone and counts for it is back.
-    pub(crate) fn look_for_those_back(&mut self, leader: usize) {
-        let all_members = self.hosts.iter().all(|host| host.standing == Standing::Member);
-        if all_members || self.leader() != Some(leader) {
+    pub(crate) fn look_for_those_back(&mut self, leader: usize, group: usize) {
+        let is_member = |host: &Host| host.services[group].standing == Standing::Member;
+        if self.hosts.iter().all(is_member) || self.leader_of(group) != Some(leader) {
             return;
         }
         for host in 0..self.hosts.len() {
-            let standing = self.hosts[host].standing;
+            let standing = self.hosts[host].services[group].standing;
             if standing == Standing::Member {
                 continue;
             }
             let Some(node) = self.hosts[leader].node.as_ref() else { return };
-            let counts = node.counts(&self.group, self.hosts[host].id);
-            self.hosts[host].standing = match (counts, standing) {
+            let counts = node.counts(&self.groups[group].name, self.hosts[host].id);
+            self.hosts[host].services[group].standing = match (counts, standing) {
                 (true, Standing::Gone) => {
                     self.tally.count(Occurrence::MemberReturned);
                     Standing::Back(self.now)
@@ -119,9 +122,9 @@ impl World {
         }
     }
 
-    /// Since when `host` counts as a member; `None` while it does not.
-    pub(crate) fn counts_since(&self, host: usize) -> Option<u64> {
-        match self.hosts[host].standing {
+    /// Since when `host` counts as a member of a group; `None` while it does not.
+    pub(crate) fn counts_since(&self, host: usize, group: usize) -> Option<u64> {
+        match self.hosts[host].services[group].standing {
             Standing::Member => Some(0),
             Standing::Gone => None,
             Standing::Back(since) => Some(since),

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use baton_node::{ChannelContent, ChannelEntry, DepotFault};
 use baton_types::manifest::Manifest;
-use baton_types::{Digest, Release, ReleaseId, Revision, Text, Version};
+use baton_types::{Digest, Name, Release, ReleaseId, Revision, Text, Version};
 
 use crate::program::Behaviour;
+use crate::settings::FIRST;
 
-/// The one depot of a world.
-#[derive(Clone, Debug, Default)]
+/// What the depot has of one group: the releases of one name, and their channel.
+#[derive(Clone, Debug)]
 pub struct Depot {
+    name: Name,
     releases: BTreeMap<Digest, Stored>,
     channel: Vec<ChannelEntry>,
     sequence: u64,
@@ -28,9 +30,20 @@ struct Stored {
 }
 
 impl Depot {
+    /// An empty one, for releases of that name.
+    pub fn new(name: Name) -> Self {
+        Self {
+            name,
+            releases: BTreeMap::new(),
+            channel: Vec::new(),
+            sequence: 0,
+            unreachable: BTreeSet::new(),
+        }
+    }
+
     /// Publishes a release that behaves so everywhere; a second time, only its behaviour changes.
     pub fn publish(&mut self, version: &str, behaviour: Behaviour) -> Release {
-        let release = release(version);
+        let release = self.release(version);
         if let Some(stored) = self.releases.get_mut(&release.digest) {
             stored.behaviour = behaviour;
             stored.on.clear();
@@ -44,14 +57,15 @@ impl Depot {
 
     /// On this host the program behaves differently.
     pub fn publish_on(&mut self, version: &str, host: usize, behaviour: Behaviour) {
-        if let Some(stored) = self.releases.get_mut(&release(version).digest) {
+        let release = self.release(version);
+        if let Some(stored) = self.releases.get_mut(&release.digest) {
             stored.on.insert(host, behaviour);
         }
     }
 
     /// Moves a release to the head of the channel.
     pub fn promote(&mut self, version: &str, again: bool) {
-        let release = release(version);
+        let release = self.release(version);
         self.sequence += 1;
         self.channel.retain(|entry| entry.release.digest != release.digest);
         self.channel.push(ChannelEntry { release, promotion: self.sequence, again });
@@ -59,7 +73,7 @@ impl Depot {
 
     /// Takes a release out of the channel.
     pub fn demote(&mut self, version: &str) {
-        let release = release(version);
+        let release = self.release(version);
         self.sequence += 1;
         self.channel.retain(|entry| entry.release.digest != release.digest);
     }
@@ -93,7 +107,9 @@ impl Depot {
     /// What people call a release.
     pub(crate) fn version(&self, digest: &Digest) -> String {
         match self.releases.get(digest) {
-            Some(stored) => stored.release.id.version.to_string(),
+            // There is one name in most worlds.
+            Some(stored) if self.name.as_str() == FIRST => stored.release.id.version.to_string(),
+            Some(stored) => stored.release.id.to_string(),
             None => format!("{digest:?}"),
         }
     }
@@ -111,6 +127,11 @@ impl Depot {
     ) -> Result<Arc<Revision>, DepotFault> {
         self.reach(host)?;
         Ok(Arc::new(revision(digest)))
+    }
+
+    /// The release of that version.
+    fn release(&self, version: &str) -> Release {
+        named(&self.name, version)
     }
 
     fn reach(&self, host: usize) -> Result<(), DepotFault> {
@@ -132,15 +153,21 @@ pub(crate) fn fault(environment: bool, text: &str) -> DepotFault {
     DepotFault { environment, text: Text::new(text) }
 }
 
-/// The release of that version: its digest follows from its name.
+/// The first group's release of that version.
 pub fn release(version: &str) -> Release {
-    let id = ReleaseId {
-        name: "app".parse().expect("a name"),
-        version: Version::new(version).expect("a version"),
-    };
+    named(&Name::new(FIRST).expect("a name"), version)
+}
+
+/// A release: its digest follows from its name and version.
+fn named(name: &Name, version: &str) -> Release {
+    let version = Version::new(version).expect("a version");
     let mut digest = [0x5a_u8; 32];
-    for (at, byte) in version.bytes().enumerate() {
+    let mixed = match name.as_str() {
+        FIRST => version.to_string(),
+        name => format!("{name}/{version}"),
+    };
+    for (at, byte) in mixed.bytes().enumerate() {
         digest[at % 32] = digest[at % 32].rotate_left(3) ^ byte;
     }
-    Release { id, digest: Digest(digest) }
+    Release { id: ReleaseId { name: name.clone(), version }, digest: Digest(digest) }
 }

@@ -69,10 +69,14 @@ impl Disk {
         Some(self.apply(write))
     }
 
-    /// The power fails: what was not synced may be gone. Whether it is.
-    pub(crate) fn lose_unsynced(&mut self, rng: &mut StdRng) -> bool {
-        let lost = self.unsynced.take().filter(|_| rng.random::<bool>());
-        lost.map(|earlier| self.put_back(earlier)).is_some()
+    /// The power fails: what was not synced is gone, or there for good. Its file, and whether it is gone.
+    pub(crate) fn lose_unsynced(&mut self, rng: &mut StdRng) -> Option<(String, bool)> {
+        let earlier = self.unsynced.take()?;
+        let (file, is_lost) = (earlier.file.clone(), rng.random());
+        if is_lost {
+            self.put_back(earlier);
+        }
+        Some((file, is_lost))
     }
 
     /// What was written last and said to be done was not kept. The file.
@@ -124,9 +128,9 @@ impl Disk {
         whole.chain(damaged.iter().map(|file| (file.clone(), FoundFile::Damaged))).collect()
     }
 
-    /// A durable file.
+    /// A durable file that is whole.
     pub(crate) fn read(&self, file: &str) -> Option<&[u8]> {
-        self.files.get(file).map(Vec::as_slice)
+        self.files.get(file).filter(|_| !self.damaged.contains(file)).map(Vec::as_slice)
     }
 
     /// Bits rot.
@@ -161,5 +165,42 @@ impl Disk {
             None => self.files.remove(&write.file),
         };
         write.file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+
+    use super::*;
+
+    #[test]
+    fn a_torn_file_is_no_whole_one_before_anybody_finds_it() {
+        let mut disk = Disk::default();
+        for (number, content) in [(1, "a"), (2, "b")] {
+            disk.begin(number, "ledger".to_owned(), Some(content.into()));
+            disk.finish(number);
+        }
+        assert_eq!(disk.read("ledger"), Some(b"b".as_slice()));
+        assert_eq!(disk.tear_last().as_deref(), Some("ledger"));
+        assert_eq!(disk.read("ledger"), None);
+        assert_eq!(disk.found().get("ledger"), Some(&FoundFile::Damaged));
+        assert_eq!(disk.read("ledger"), None);
+    }
+
+    #[test]
+    fn the_power_decides_about_a_write_that_failed() {
+        let mut ends = BTreeSet::new();
+        for seed in 0..20 {
+            let mut disk = Disk::default();
+            disk.begin(1, "ledger".to_owned(), Some("a".into()));
+            disk.fail_to_sync(1);
+            let (file, is_lost) =
+                disk.lose_unsynced(&mut StdRng::seed_from_u64(seed)).expect("one");
+            assert_eq!((file.as_str(), disk.read("ledger").is_none()), ("ledger", is_lost));
+            assert_eq!(disk.sync(), None, "nothing is left to decide");
+            ends.insert(is_lost);
+        }
+        assert_eq!(ends.len(), 2);
     }
 }

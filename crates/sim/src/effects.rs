@@ -3,17 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use baton_node::{
-    CheckResult, DepotFault, Effect, Event, ExitKind, HookEnd, HookResult, Launch, Level,
-};
-use baton_types::manifest::HookKind;
-use baton_types::member::Health;
+use baton_node::{DepotFault, Effect, Event, HookEnd, HookResult, Launch, Level};
 use baton_types::{CommandId, Digest, GroupName, NodeId, Release, Revision, Text};
 use baton_wire::{Envelope, Message};
 
 use crate::faults::Fault;
 use crate::net::chance;
-use crate::program::{HOOK_TIMEOUT, Play, Process, micros};
 use crate::tally::Occurrence;
 use crate::trace_words::{envelope_words, event_kind};
 use crate::world::{What, World};
@@ -63,23 +58,25 @@ impl World {
                 self.job(host, (2, 60), Job::ReadChannel { group });
             }
             Effect::KeepReleases { keep, .. } => {
-                let running = self.hosts[host].process.as_ref().map(|process| process.digest);
-                self.hosts[host]
-                    .unpacked
-                    .retain(|digest| keep.contains(digest) || running == Some(*digest));
+                let machine = &mut self.hosts[host];
+                let running = machine.services.iter().filter_map(|of| of.process.as_ref());
+                let running: Vec<Digest> = running.map(|process| process.digest).collect();
+                machine.unpacked.retain(|digest| keep.contains(digest) || running.contains(digest));
             }
             Effect::Launch { group, run, launch } => {
-                let version = self.depot.version(&launch.target.release.digest);
+                let at = self.group_at(&group);
+                let version = self.groups[at].depot.version(&launch.target.release.digest);
                 self.say(host, &format!("launches {version} (run {run})"));
-                self.hosts[host].launching = Some(run);
+                self.hosts[host].services[at].launching = Some(run);
                 self.job(host, (1, 15), Job::Launch { group, run, launch });
             }
-            Effect::Halt { group, run, .. } => self.halt(host, group, run),
+            Effect::Halt { group, run, .. } => self.halt(host, self.group_at(&group), run),
             Effect::RunHook { group, hook, kind, launch, .. } => {
-                self.run_hook(host, group, hook, kind, &launch);
+                self.run_hook(host, self.group_at(&group), hook, kind, &launch);
             }
             Effect::CancelHook { group, hook } => {
-                if self.hosts[host].hooks.remove(&hook).is_some() {
+                let at = self.group_at(&group);
+                if self.hosts[host].hooks.remove(&(at, hook)).is_some() {
                     let result = HookResult { end: HookEnd::Cancelled, text: Text::default() };
                     self.answer(host, 1_000, Event::HookDone { group, hook, result });
                 }
@@ -230,9 +227,10 @@ impl World {
         self.trace.quiet(self.now, host, 4, 0);
         match job {
             Job::Fetch { group, release } => {
+                let at = self.group_at(&group);
                 let result = match self.hosts[host].manifests.get(&release.digest) {
                     Some(kept) => Ok(kept.clone()),
-                    None => self.depot.fetch(host, &release.digest),
+                    None => self.groups[at].depot.fetch(host, &release.digest),
                 };
                 if let Ok(manifest) = &result {
                     self.hosts[host].manifests.insert(release.digest, manifest.clone());
@@ -241,9 +239,10 @@ impl World {
                 self.handle(host, Event::Fetched { group, release, result });
             }
             Job::FetchRevision { group, digest } => {
+                let at = self.group_at(&group);
                 let result = match self.hosts[host].revisions.get(&digest) {
                     Some(kept) => Ok(Arc::clone(kept)),
-                    None => self.depot.fetch_revision(host, digest),
+                    None => self.groups[at].depot.fetch_revision(host, digest),
                 };
                 if let Ok(revision) = &result {
                     self.hosts[host].revisions.insert(digest, Arc::clone(revision));
@@ -276,211 +275,27 @@ impl World {
                 self.handle(host, Event::Unpacked { group, release, result });
             }
             Job::ReadChannel { group } => {
-                let result = self.depot.read(host);
+                let result = self.groups[self.group_at(&group)].depot.read(host);
                 self.handle(host, Event::Channel { group, result });
             }
             Job::Launch { group, run, launch } => {
-                self.hosts[host].launching.take_if(|launching| *launching == run);
-                self.launch(host, group, run, &launch);
+                let at = self.group_at(&group);
+                self.hosts[host].services[at].launching.take_if(|launching| *launching == run);
+                self.launch(host, at, run, &launch);
             }
-            Job::Halt { group, run } => self.halt(host, group, run),
+            Job::Halt { group, run } => self.halt(host, self.group_at(&group), run),
             Job::Check { group, check, digest } => {
-                let result = self.health(host, &digest);
+                let result = self.health(host, self.group_at(&group), &digest);
                 self.handle(host, Event::Checked { group, check, result });
             }
             Job::Hook { group, hook, end, text } => {
-                if self.hosts[host].hooks.remove(&hook).is_some() {
+                let at = self.group_at(&group);
+                if self.hosts[host].hooks.remove(&(at, hook)).is_some() {
                     let result = HookResult { end, text: Text::new(text) };
                     self.handle(host, Event::HookDone { group, hook, result });
                 }
             }
         }
-    }
-
-    fn launch(&mut self, host: usize, group: GroupName, run: u64, launch: &Launch) {
-        let digest = launch.target.release.digest;
-        if !self.hosts[host].unpacked.contains(&digest) {
-            let reason = Text::new("bin/program: no such file");
-            self.handle(host, Event::LaunchFailed { group, run, reason });
-            return;
-        }
-        self.check_launch(host, &digest);
-        self.launches.push((host, digest));
-        let behaviour = self.depot.behaviour(host, &digest).cloned();
-        let now = self.now;
-        let machine = &mut self.hosts[host];
-        machine.next_pid += 1;
-        let pid = machine.next_pid;
-        let unwell_since = machine.unwell_since;
-        machine.process =
-            Some(Process { pid, digest, started: now, unwell_since, stopping: false });
-        if let Some(after) = behaviour.and_then(|behaviour| behaviour.exits_after) {
-            self.later(micros(after), What::Exit { host, pid });
-        }
-        self.handle(host, Event::Launched { group, run, pid });
-    }
-
-    pub(crate) fn exits(&mut self, host: usize, pid: u32) {
-        if self.end_process(host, pid) {
-            self.say(host, &format!("process {pid} ends by itself"));
-            self.tally.count(Occurrence::ProgramEnded);
-            let event = Event::Exited {
-                group: self.group.clone(),
-                pid,
-                how: ExitKind::Code(1),
-                last_output: Text::new("fatal: cannot go on"),
-            };
-            self.handle(host, event);
-        }
-    }
-
-    fn halt(&mut self, host: usize, group: GroupName, run: u64) {
-        // What is being started is stopped as soon as it has been.
-        if self.hosts[host].launching.is_some() {
-            let life = self.hosts[host].life;
-            let job = Box::new(Job::Halt { group, run });
-            self.later(STARTING, What::Done { host, life, job });
-            return;
-        }
-        self.check_halt(host);
-        let life = self.hosts[host].life;
-        let Some((pid, digest)) =
-            self.hosts[host].process.as_ref().map(|process| (process.pid, process.digest))
-        else {
-            self.answer(host, 500, Event::Halted { group, run });
-            return;
-        };
-        let takes = self.depot.behaviour(host, &digest).map_or(0, |b| micros(b.stops_in));
-        let now = self.now;
-        let well = self.is_well(host);
-        let machine = &mut self.hosts[host];
-        if let Some(process) = machine.process.as_mut().filter(|process| !process.stopping) {
-            process.stopping = true;
-            if well {
-                process.unwell_since = now;
-            }
-        }
-        self.say(host, &format!("stops process {pid} (run {run})"));
-        self.later(takes, What::Stopped { host, pid, life, run });
-    }
-
-    pub(crate) fn stopped(&mut self, host: usize, pid: u32, life: u64, run: u64) {
-        let group = self.group.clone();
-        if self.end_process(host, pid) {
-            let how = ExitKind::Code(0);
-            let last_output = Text::new("bye");
-            self.handle(host, Event::Exited { group: group.clone(), pid, how, last_output });
-        }
-        if self.is_life(host, life) {
-            self.handle(host, Event::Halted { group, run });
-        }
-    }
-
-    /// A process is gone; whether it was there.
-    pub(crate) fn end_process(&mut self, host: usize, pid: u32) -> bool {
-        let since = self.unwell_since(host).unwrap_or(self.now);
-        let machine = &mut self.hosts[host];
-        if machine.process.as_ref().is_none_or(|process| process.pid != pid) {
-            return false;
-        }
-        machine.unwell_since = since;
-        machine.process = None;
-        true
-    }
-
-    fn run_hook(
-        &mut self,
-        host: usize,
-        group: GroupName,
-        hook: u64,
-        kind: HookKind,
-        launch: &Launch,
-    ) {
-        let digest = launch.target.release.digest;
-        let play = self.depot.behaviour(host, &digest).and_then(|behaviour| match kind {
-            HookKind::Install => behaviour.install,
-            HookKind::Ready => behaviour.ready,
-            HookKind::Verify => behaviour.verify,
-            _ => None,
-        });
-        let now = self.now;
-        let asked = self.hosts[host].asked.entry((digest, kind.key())).or_insert((now, 0));
-        asked.1 += 1;
-        let (first, times) = *asked;
-        let code = |code| HookEnd::Exited(ExitKind::Code(code));
-        let (end, text) = match play {
-            None | Some(Play::Yes) => (code(0), "yes"),
-            Some(Play::No) => (code(1), "no"),
-            Some(Play::NotYetFor(span)) if now < first + micros(span) => (code(75), "not yet"),
-            Some(Play::NotYetFor(_)) => (code(0), "yes"),
-            Some(Play::Hangs) => (HookEnd::TimedOut, "working"),
-            Some(Play::Reboots(boots)) if times <= boots => (code(76), "reboot"),
-            Some(Play::Reboots(_)) => (code(0), "yes"),
-        };
-        let after = match end {
-            HookEnd::TimedOut => micros(HOOK_TIMEOUT),
-            _ => self.between(5, 100),
-        };
-        self.say(host, &format!("runs {} of {}: {text}", kind.key(), self.depot.version(&digest)));
-        self.hosts[host].hooks.insert(hook, now);
-        let life = self.hosts[host].life;
-        let job = Job::Hook { group, hook, end, text };
-        self.later(after, What::Done { host, life, job: Box::new(job) });
-    }
-
-    fn health(&self, host: usize, digest: &Digest) -> CheckResult {
-        let (health, text) = match &self.hosts[host].process {
-            Some(process) if process.digest == *digest && self.is_well(host) => {
-                (Health::Ok, "serving")
-            }
-            Some(_) => (Health::Critical, "exec exited 2: does not serve"),
-            None => (Health::Critical, "exec exited 2: connection refused"),
-        };
-        CheckResult { health, text: Text::new(text) }
-    }
-
-    /// Whether the service on `host` serves, as somebody sees who sees everything.
-    pub(crate) fn is_well(&self, host: usize) -> bool {
-        let Some(process) = &self.hosts[host].process else { return false };
-        let Some(behaviour) = self.depot.behaviour(host, &process.digest) else { return false };
-        let running = || self.hosts.iter().filter(|host| host.process.is_some()).count();
-        self.hosts[host].powered
-            && !self.hosts[host].is_suspended(self.now)
-            && process.is_well(behaviour, self.now)
-            && (behaviour.needs_members == 0 || running() >= behaviour.needs_members)
-    }
-
-    /// Since when the service on `host` serves, if it does.
-    pub(crate) fn well_since(&self, host: usize) -> Option<u64> {
-        let process = self.hosts[host].process.as_ref().filter(|_| self.is_well(host))?;
-        let after = self.depot.behaviour(host, &process.digest)?.healthy_after?;
-        Some((process.started + micros(after)).max(self.hosts[host].suspended.1))
-    }
-
-    /// Since when the service on `host` does not serve; `None` while it does.
-    pub(crate) fn unwell_since(&self, host: usize) -> Option<u64> {
-        if self.is_well(host) {
-            return None;
-        }
-        let machine = &self.hosts[host];
-        if machine.is_suspended(self.now)
-            && machine.process.as_ref().is_some_and(|process| {
-                let behaviour = self.depot.behaviour(host, &process.digest);
-                behaviour.is_some_and(|behaviour| process.is_well(behaviour, machine.suspended.0))
-            })
-        {
-            return Some(machine.suspended.0);
-        }
-        let Some(process) = &self.hosts[host].process else {
-            return Some(self.hosts[host].unwell_since);
-        };
-        let ill = self
-            .depot
-            .behaviour(host, &process.digest)
-            .and_then(|behaviour| behaviour.ill_after)
-            .map(|after| process.started + micros(after))
-            .filter(|ill| *ill <= self.now);
-        Some(ill.unwrap_or(process.unwell_since).max(process.unwell_since))
     }
 }
 
@@ -490,9 +305,6 @@ fn through_codec(envelope: &Envelope) -> Result<Envelope, String> {
     let opened = opened.map_err(|cause| cause.to_string())?;
     Ok(opened.envelope)
 }
-
-/// How often a stop looks whether the start under way is done, in microseconds.
-const STARTING: u64 = 10_000;
 
 /// Join addresses of every node: the first hosts, as a configuration would have them.
 const SEEDS: usize = 2;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use baton_node::Event;
 use baton_types::Digest;
 
+use crate::group::FIRST;
 use crate::net::Weather;
 use crate::program::micros;
 use crate::tally::Occurrence;
@@ -77,13 +78,14 @@ impl World {
 
     fn lose_power(&mut self, host: usize, back: Option<u64>) {
         self.stop_daemon(host);
-        if let Some(pid) = self.hosts[host].process.as_ref().map(|process| process.pid) {
+        for pid in self.processes(host) {
             self.end_process(host, pid);
         }
         self.hosts[host].powered = false;
-        let machine = &mut self.hosts[host];
-        if machine.disk.lose_unsynced(&mut self.rng) {
-            self.tally.count(Occurrence::UnsyncedLost);
+        match self.hosts[host].disk.lose_unsynced(&mut self.rng) {
+            Some((_, true)) => self.tally.count(Occurrence::UnsyncedLost),
+            Some((file, false)) => self.file_changed(host, &file),
+            None => {}
         }
         self.come_back(host, back);
     }
@@ -106,7 +108,7 @@ impl World {
             self.tally.count(Occurrence::WriteKept);
             self.file_changed(host, &file);
         }
-        self.checks.ended(host);
+        self.groups.iter_mut().for_each(|group| group.checks.ended(host));
     }
 
     /// A machine that is off is switched on again `after`.
@@ -158,7 +160,9 @@ impl World {
         self.power_off(host);
         let disk = &mut self.hosts[host].disk;
         let file = if torn { disk.tear_last() } else { disk.lose_last() }?;
-        self.checks.lost(self.hosts[host].id, host, &file);
+        if let Some((group, kind)) = self.group_of_file(&file) {
+            self.groups[group].checks.lost(self.hosts[host].id, host, kind);
+        }
         self.tally.count(if torn { Occurrence::LastWriteTorn } else { Occurrence::LastWriteLost });
         let what = if torn { "torn" } else { "lost" };
         self.say(host, &format!("the last write of {file} is {what}: the disk had lied"));
@@ -200,10 +204,14 @@ impl World {
         self.hosts[host].stand_still(self.now, self.now + micros(span), false);
     }
 
-    /// Whatever stands still goes on.
+    /// Whatever stands still goes on, and what waited for that comes at once.
     pub fn go_on(&mut self, host: usize) {
         let now = self.now;
+        let until = self.hosts[host].still_until(now);
         self.hosts[host].go_on(now);
+        if let Some(until) = until {
+            self.hasten(host, until);
+        }
     }
 
     /// People's clock on this machine jumps by so many milliseconds.
@@ -221,9 +229,15 @@ impl World {
         self.net.cut(from, to);
     }
 
-    /// The program on this host dies.
+    /// The first group's program on this host dies.
     pub fn crash_program(&mut self, host: usize) {
-        if let Some(pid) = self.hosts[host].process.as_ref().map(|process| process.pid) {
+        self.crash(host, FIRST);
+    }
+
+    /// The program of a group on this host dies.
+    pub(crate) fn crash(&mut self, host: usize, group: usize) {
+        let process = self.hosts[host].services[group].process.as_ref();
+        if let Some(pid) = process.map(|process| process.pid) {
             self.exits(host, pid);
         }
     }
@@ -259,13 +273,13 @@ impl World {
             self.unsettled = self.now;
         }
         self.net.heal();
-        self.depot.unreachable.clear();
+        self.groups.iter_mut().for_each(|group| group.depot.unreachable.clear());
     }
 
     /// The depot is out of reach, of these hosts.
     pub fn lose_depot(&mut self, hosts: &[usize]) {
         self.trace.say(self.now, "depot", &format!("out of reach of {hosts:?}"));
-        self.depot.unreachable.extend(hosts);
+        self.groups.iter_mut().for_each(|group| group.depot.unreachable.extend(hosts));
         self.tally.count(Occurrence::DepotLost);
     }
 
@@ -278,24 +292,49 @@ impl World {
 
     /// A ledger file rots on a machine that is off; its daemon finds that at its start.
     pub fn damage_ledger(&mut self, host: usize) {
-        let file = format!("ledger.{}", self.group);
+        let file = format!("ledger.{}", self.groups[FIRST].name);
         self.hosts[host].disk.damage(&file);
         self.say(host, "the ledger's file is damaged");
     }
 
     /// The ledger's file as it is now.
     pub fn copy_ledger(&self, host: usize) -> Option<Vec<u8>> {
-        self.hosts[host].disk.read(&format!("ledger.{}", self.group)).map(<[u8]>::to_vec)
+        self.hosts[host]
+            .disk
+            .read(&format!("ledger.{}", self.groups[FIRST].name))
+            .map(<[u8]>::to_vec)
     }
 
     /// An earlier copy of the ledger's file is put back while its daemon is down.
     pub fn restore_ledger(&mut self, host: usize, content: Vec<u8>) {
-        let file = format!("ledger.{}", self.group);
+        let file = format!("ledger.{}", self.groups[FIRST].name);
         self.hosts[host].disk.restore(&file, content);
-        self.checks.rolled_back(host);
+        self.groups[FIRST].checks.rolled_back(host);
         self.say(host, "an older copy of the ledger's file is put back");
     }
 }
 
 /// How far people's clock may be off, in milliseconds: two years, either way.
 const SKEW_MAX: i64 = 2 * 365 * 86_400_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Behaviour;
+    use crate::scenario::MINUTE;
+    use crate::settings::Setup;
+
+    /// A daemon that goes on early hears at once of what happened meanwhile, as by SIGCONT.
+    #[test]
+    fn who_goes_on_hears_at_once_what_happened_meanwhile() {
+        let mut world = World::on_release_1(Setup::of(1, 3), Behaviour::healthy());
+        world.stop_for(0, MINUTE);
+        world.pass(Duration::from_secs(2));
+        world.crash_program(0);
+        world.pass(Duration::from_secs(2));
+        assert!(!world.story().contains("exited with code 1"));
+        world.go_on(0);
+        world.pass(Duration::from_millis(1));
+        assert!(world.story().contains("exited with code 1"), "{}", world.story());
+    }
+}

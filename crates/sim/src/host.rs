@@ -13,7 +13,7 @@ use crate::builds::Build;
 use crate::departures::Standing;
 use crate::disk::Disk;
 use crate::program::Process;
-use crate::settings::{Setup, ZONE_LABEL, group};
+use crate::settings::{Setup, group_of};
 
 /// See the module's page.
 pub(crate) struct Host {
@@ -26,8 +26,6 @@ pub(crate) struct Host {
     pub(crate) life: u64,
     /// When its daemon was started last.
     pub(crate) daemon_since: u64,
-    /// Which zone it stands in, in worlds that have zones.
-    pub(crate) zone: &'static str,
     /// Whether the machine runs.
     pub(crate) powered: bool,
     pub(crate) machine_boot: u64,
@@ -45,13 +43,10 @@ pub(crate) struct Host {
     pub(crate) manifests: Manifests,
     pub(crate) revisions: Revisions,
     pub(crate) unpacked: BTreeSet<Digest>,
-    pub(crate) process: Option<Process>,
-    /// The run whose start is under way.
-    pub(crate) launching: Option<u64>,
-    /// Since when no program of the service is well, while none runs.
-    pub(crate) unwell_since: u64,
-    /// Hooks that run, by number, with what ends them.
-    pub(crate) hooks: BTreeMap<u64, u64>,
+    /// What it has of each group of the world.
+    pub(crate) services: Vec<Service>,
+    /// Hooks that run, by group and number, with their start.
+    pub(crate) hooks: BTreeMap<(usize, u64), u64>,
     /// When a hook was first asked on this machine, and how often.
     pub(crate) asked: BTreeMap<(Digest, &'static str), (u64, u32)>,
     /// The tick that is in the queue.
@@ -61,15 +56,28 @@ pub(crate) struct Host {
     pub(crate) next_pid: u32,
     /// The life in which it was told to leave the ring: only a new start joins again.
     pub(crate) leaves_in: Option<u64>,
-    pub(crate) standing: Standing,
     /// What its daemon was built from, and what the next start takes.
     pub(crate) build: Build,
     pub(crate) wanted: Build,
 }
 
+/// What a host has of one group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Service {
+    /// The program, while it runs.
+    pub(crate) process: Option<Process>,
+    /// The run whose start is under way.
+    pub(crate) launching: Option<u64>,
+    /// Since when no program of the service is well, while none runs.
+    pub(crate) unwell_since: u64,
+    /// When its daemon last had a turn of the group.
+    pub(crate) in_turn_at: Option<u64>,
+    pub(crate) standing: Standing,
+}
+
 impl Host {
     /// A machine that was never switched on.
-    pub(crate) fn new(index: usize, rng: &mut StdRng) -> Self {
+    pub(crate) fn new(index: usize, groups: usize, rng: &mut StdRng) -> Self {
         let [.., high, low] = u32::try_from(index + 1).unwrap_or(u32::MAX).to_be_bytes();
         let addr = SocketAddr::from(([10, 0, high, low], 7946));
         Self {
@@ -79,7 +87,6 @@ impl Host {
             node: None,
             life: 0,
             daemon_since: 0,
-            zone: ["east", "west"][index % 2],
             powered: false,
             machine_boot: 0,
             nonce: BootNonce::from_random(0),
@@ -92,16 +99,13 @@ impl Host {
             manifests: Manifests::new(),
             revisions: Revisions::new(),
             unpacked: BTreeSet::new(),
-            process: None,
-            launching: None,
-            unwell_since: 0,
+            services: vec![Service::default(); groups],
             hooks: BTreeMap::new(),
             asked: BTreeMap::new(),
             tick_at: None,
             plan: 0,
             next_pid: 100,
             leaves_in: None,
-            standing: Standing::default(),
             build: Build::Now,
             wanted: Build::Now,
         }
@@ -177,16 +181,19 @@ impl Host {
     }
 
     /// What a daemon is given at its start on this machine.
-    pub(crate) fn boot(&mut self, setup: &Setup, rng: &mut StdRng) -> Boot {
+    pub(crate) fn boot(&mut self, index: usize, setup: &Setup, rng: &mut StdRng) -> Boot {
         self.life += 1;
         self.nonce = BootNonce::from_random(rng.random());
         self.counter = 0;
         self.hooks.clear();
-        self.launching = None;
-        let adopted = self
-            .process
-            .as_ref()
-            .map(|process| (group(), Adopted { pid: process.pid, digest: process.digest }));
+        let mut adopted = BTreeMap::new();
+        for (release, service) in setup.releases().iter().zip(&mut self.services) {
+            service.launching = None;
+            if let Some(process) = &service.process {
+                let (pid, digest) = (process.pid, process.digest);
+                adopted.insert(group_of(release), Adopted { pid, digest });
+            }
+        }
         Boot {
             node: self.id,
             name: NodeName::new(self.name.clone()).expect("a name"),
@@ -199,17 +206,14 @@ impl Host {
                 u128::from(self.machine_boot) << 64 | u128::from(self.addr.port())
             ),
             timing: setup.timing.clone(),
-            labels: match setup.zoned {
-                true => BTreeMap::from([(ZONE_LABEL.to_owned(), self.zone.to_owned())]),
-                false => BTreeMap::new(),
-            },
+            labels: setup.labels.get(&index).cloned().unwrap_or_default(),
             has_seeds: setup.hosts > 1,
-            services: vec![setup.service()],
+            services: setup.services(index),
             files: self.disk.found(),
             manifests: self.manifests.clone(),
             revisions: self.revisions.clone(),
             unpacked: self.unpacked.clone(),
-            adopted: adopted.into_iter().collect(),
+            adopted,
             seed: rng.random(),
         }
     }

@@ -12,19 +12,33 @@ use crate::program::micros;
 use crate::world::World;
 
 impl World {
-    /// Whether what the disk wrote last is not the member's turn, every voter has the ledger file with which it is listed and the newest list of voters,
-    /// and there are enough of them to let one in again.
+    /// Whether what the disk wrote last is not the member's turn, and the groups that it may belong to
+    /// can bear its loss.
     pub(crate) fn may_lose_a_file(&self, host: usize) -> bool {
-        let last = self.hosts[host].disk.last_file();
-        if last.is_none_or(|file| file.starts_with("turn.")) || !self.is_up(host) {
+        let Some(last) = self.hosts[host].disk.last_file() else { return false };
+        let of = self.group_of_file(last);
+        if of.is_some_and(|(_, kind)| kind == "turn") || !self.is_up(host) {
             return false;
         }
-        let leader = self.leader().and_then(|leader| self.hosts[leader].node.as_ref());
-        let Some(seen) = leader.and_then(|node| node.observe(&self.group)) else { return false };
+        match of {
+            Some((group, _)) => self.is_whole(host, group),
+            None => self.groups_on(host).all(|group| self.is_whole(host, group)),
+        }
+    }
+
+    /// Whether every voter of the lineage that a host is in has the ledger file with which it is listed
+    /// and the newest list of voters, none has left by force and is silent, and there are enough of them
+    /// to let one in again.
+    fn is_whole(&self, host: usize, group: usize) -> bool {
+        let leader =
+            self.leader_with(group, host).and_then(|leader| self.hosts[leader].node.as_ref());
+        let group = &self.groups[group].name;
+        let Some(seen) = leader.and_then(|node| node.observe(group)) else { return false };
         let voters = seen.ledger().voters;
-        let name = format!("ledger.{}", self.group);
+        let name = format!("ledger.{group}");
         let is_whole = |listed: &baton_wire::Voter| {
             let machine = self.hosts.iter().find(|host| host.id == listed.node);
+            let machine = machine.filter(|host| !host.wants_to_leave());
             let bytes = machine.and_then(|host| host.disk.read(&name));
             let file = bytes.and_then(|bytes| codec::decode::<LedgerFile>(bytes).ok());
             file.is_some_and(|file| {
@@ -45,3 +59,20 @@ impl World {
 
 /// Two voters do not survive the loss of a file.
 const VOTERS_MIN: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Setup;
+
+    /// Of two lineages one has two voters, whose group does not survive the loss of a file.
+    #[test]
+    fn a_file_is_lost_only_where_the_lineage_of_its_host_can_bear_it() {
+        let mut setup = Setup::of(1, 5);
+        setup.expect = 2;
+        let mut world = World::apart(setup, &[0, 3]);
+        world.pass(Duration::from_secs(40));
+        let may_lose: Vec<bool> = world.all().map(|host| world.may_lose_a_file(host)).collect();
+        assert_eq!(may_lose, [false, true, true, false, true]);
+    }
+}

@@ -4,6 +4,7 @@ use baton_node::{NodeRef, Reply, Request};
 use baton_types::{CommandAction, CommandId, Version};
 use rand::RngExt as _;
 
+use crate::group::FIRST;
 use crate::net::chance;
 use crate::program::Behaviour;
 use crate::world::World;
@@ -11,11 +12,18 @@ use crate::world::World;
 /// Types what comes to mind, and promotes what comes out of the workshop.
 #[derive(Clone, Debug, Default)]
 pub struct Operator {
+    /// Of which group.
+    group: usize,
     releases: u32,
     last: Option<(CommandAction, CommandId)>,
 }
 
 impl Operator {
+    /// One who types for that group.
+    pub(crate) fn of(group: usize) -> Self {
+        Self { group, ..Self::default() }
+    }
+
     /// One deed at a random node.
     pub fn act(&mut self, world: &mut World) {
         let host = world.rng.random_range(0..world.hosts.len());
@@ -36,7 +44,7 @@ impl Operator {
             }
             85..=89 => self.cordon(world, host, true),
             90..=97 => self.cordon(world, host, false),
-            _ => world.crash_program(host),
+            _ => world.crash(host, self.group),
         }
     }
 
@@ -61,16 +69,20 @@ impl Operator {
             3 => behaviour.verify(crate::Play::Yes),
             _ => behaviour,
         };
-        world.trace.say(world.now, "depot", &format!("release {version}: {behaviour:?}"));
-        world.depot.publish(&version, behaviour);
-        world.depot.promote(&version, false);
+        let of = world.of_group(self.group);
+        world.trace.say(world.now, "depot", &format!("{of}release {version}: {behaviour:?}"));
+        let depot = &mut world.groups[self.group].depot;
+        depot.publish(&version, behaviour);
+        depot.promote(&version, false);
     }
 
     fn demote(&mut self, world: &mut World) {
-        let head = world.depot.head().map(|release| release.id.version.to_string());
+        let depot = &world.groups[self.group].depot;
+        let head = depot.head().map(|release| release.id.version.to_string());
         if let Some(version) = head.filter(|version| version != "1") {
-            world.trace.say(world.now, "depot", &format!("demotes {version}"));
-            world.depot.demote(&version);
+            let of = world.of_group(self.group);
+            world.trace.say(world.now, "depot", &format!("{of}demotes {version}"));
+            world.groups[self.group].depot.demote(&version);
         }
     }
 
@@ -78,14 +90,14 @@ impl Operator {
     fn repeat(&mut self, world: &mut World, host: usize) {
         if let Some((action, id)) = self.last.clone() {
             world.tally.count(crate::Occurrence::CommandRepeated);
-            world.type_with_id(host, action, Some(id));
+            world.type_in(self.group, host, action, Some(id));
         }
     }
 
     fn command(&mut self, world: &mut World, host: usize, action: CommandAction) {
         let id = CommandId::from_random(world.rng.random());
         self.last = Some((action.clone(), id));
-        world.type_with_id(host, action, Some(id));
+        world.type_in(self.group, host, action, Some(id));
     }
 
     fn start_some(&mut self, world: &mut World, host: usize) {
@@ -104,16 +116,29 @@ impl Operator {
 }
 
 impl World {
-    /// Types a command at a node, under this id; nothing happens where no daemon runs.
+    /// Types a command for the first group at a node, under this id; nothing happens where no daemon
+    /// runs.
     pub fn type_with_id(
         &mut self,
         host: usize,
         action: CommandAction,
         id: Option<CommandId>,
     ) -> Option<u64> {
-        let group = self.group.clone();
+        self.type_in(FIRST, host, action, id)
+    }
+
+    /// The same for any group.
+    pub(crate) fn type_in(
+        &mut self,
+        group: usize,
+        host: usize,
+        action: CommandAction,
+        id: Option<CommandId>,
+    ) -> Option<u64> {
+        let of = &mut self.groups[group];
+        let group = of.name.clone();
         if let Some(id) = id {
-            self.checks.typed(id, &action);
+            of.checks.typed(id, &action);
         }
         self.is_up(host).then(|| self.ask(host, Request::Command { group, action, id }))
     }

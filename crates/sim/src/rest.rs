@@ -5,14 +5,15 @@
 use std::time::Duration;
 
 use crate::campaign::Report;
-use crate::check::Violation;
+use crate::check::{PROGRESS, Violation};
 use crate::world::World;
 
 impl World {
     /// What the run came to, now that it has ended.
     pub(crate) fn into_report(self) -> Result<Report, Box<Violation>> {
-        let rollouts = self.state().map_or(0, |state| state.history.len());
-        let version = self.checks.truth.as_ref().map_or(0, |truth| truth.mark.version);
+        let truths = || self.groups.iter().filter_map(|group| group.checks.truth());
+        let rollouts = truths().map(|truth| truth.state.history.len()).sum();
+        let version = truths().map(|truth| truth.mark.version).sum();
         match self.violation {
             Some(violation) => Err(Box::new(violation)),
             None => Ok(Report {
@@ -44,17 +45,25 @@ impl World {
 
     /// What keeps a world without faults from being at rest, and which promise says it should be.
     pub fn restless(&self) -> Option<(&'static str, String)> {
-        let Some(truth) = &self.checks.truth else {
+        self.all_groups().find_map(|group| {
+            let (invariant, what) = self.restless_in(group)?;
+            Some((invariant, format!("{}{what}", self.of_group(group))))
+        })
+    }
+
+    fn restless_in(&self, group: usize) -> Option<(&'static str, String)> {
+        let Some(truth) = self.groups[group].checks.truth() else {
             return Some((PROGRESS, "no record was ever committed".to_owned()));
         };
-        let leads = |node: &baton_node::Node| {
-            node.observe(&self.group).is_some_and(|seen| seen.is_leading())
-        };
+        let name = &self.groups[group].name;
+        let leads =
+            |node: &baton_node::Node| node.observe(name).is_some_and(|seen| seen.is_leading());
         let leaders = self.hosts.iter().filter_map(|host| host.node.as_ref()).filter(|n| leads(n));
         if leaders.count() != 1 {
             return Some((PROGRESS, "there is no single leader".to_owned()));
         }
-        let (voters, members) = (self.voters(), self.hosts.len().min(VOTERS_MAX));
+        let members = self.setup.carriers(group).count().min(VOTERS_MAX);
+        let voters = self.voters_of(group);
         if voters < members {
             return Some((PROGRESS, format!("{voters} vote, of {members} that could")));
         }
@@ -70,12 +79,14 @@ impl World {
                 return Some((PROGRESS, "a taken turn does not end".to_owned()));
             }
         }
-        (0..self.hosts.len()).find_map(|host| self.diverges(host)).map(|what| (CONVERGENCE, what))
+        let diverges = |host| self.diverges(host, group);
+        self.setup.carriers(group).find_map(diverges).map(|what| (CONVERGENCE, what))
     }
 
     /// How a member differs from what the ledger has for it, if it should not.
-    fn diverges(&self, host: usize) -> Option<String> {
-        let state = self.state()?;
+    fn diverges(&self, host: usize, group: usize) -> Option<String> {
+        let state = self.state_of(group)?;
+        let depot = &self.groups[group].depot;
         let machine = &self.hosts[host];
         let node = machine.node.as_ref()?;
         if state.cordons.contains(&machine.id) || state.gave_up.contains(&machine.id) {
@@ -84,19 +95,20 @@ impl World {
         // Everybody waits for an operator, members that returned among them.
         let halted = state.pause.is_some() || state.rollout.is_some();
         let wants = state.target_of(machine.id).map(|target| target.release.digest);
-        let seen = node.observe(&self.group)?;
+        let seen = node.observe(&self.groups[group].name)?;
         let has = seen.member().running.as_ref().map(|target| target.release.digest);
         if wants != has && !halted {
             let name = |digest: Option<baton_types::Digest>| {
-                digest.map_or("nothing".to_owned(), |digest| self.depot.version(&digest))
+                digest.map_or("nothing".to_owned(), |digest| depot.version(&digest))
             };
             return Some(format!("{} has {}, the ledger {}", machine.name, name(has), name(wants)));
         }
-        let good = has.and_then(|digest| self.depot.behaviour(host, &digest)).is_some_and(|b| {
+        let good = has.and_then(|digest| depot.behaviour(host, &digest)).is_some_and(|b| {
             b.healthy_after.is_some() && b.ill_after.is_none() && b.exits_after.is_none()
         });
-        let runs = machine.process.as_ref().map(|process| process.digest);
-        if good && (runs != has || !self.is_well(host)) {
+        let process = machine.services[group].process.as_ref();
+        let runs = process.map(|process| process.digest);
+        if good && (runs != has || !self.is_well(host, group)) {
             return Some(format!("{} is not well on what it has", machine.name));
         }
         None
@@ -110,5 +122,4 @@ const PEACE_BOUND: Duration = Duration::from_secs(900);
 /// The most that vote in a group.
 const VOTERS_MAX: usize = 7;
 
-const PROGRESS: &str = "invariant 7 (progress)";
 const CONVERGENCE: &str = "invariant 8 (convergence)";

@@ -8,10 +8,11 @@ use std::time::Duration;
 use baton_node::{NodeRef, Reply, Request};
 use baton_rollout::{Rollout, RolloutState, TurnState};
 use baton_types::status::GroupStatus;
-use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult};
+use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult, Digest, Term};
 use baton_wire::Versions;
 use rand::RngExt as _;
 
+use crate::group::FIRST;
 use crate::program::Behaviour;
 use crate::settings::Setup;
 use crate::traffic::Traffic;
@@ -36,12 +37,16 @@ impl World {
     /// forms the group for itself.
     pub fn apart(setup: Setup, side: &[usize]) -> Self {
         let mut world = Self::new(setup);
-        world.checks.let_form_apart();
-        world.partition(side);
+        world.let_form_apart(side);
         for host in 0..world.hosts.len() {
             world.start(host);
         }
         world
+    }
+
+    pub(crate) fn let_form_apart(&mut self, side: &[usize]) {
+        self.groups[FIRST].checks.let_form_apart();
+        self.partition(side);
     }
 
     /// The same, with release 1 rolled out everywhere: the baseline of most scenarios.
@@ -54,17 +59,24 @@ impl World {
         world
     }
 
-    /// Publishes a release and puts it at the head of the channel.
+    /// Publishes a release of the first group and puts it at the head of the channel.
     pub fn promote(&mut self, version: &str, behaviour: Behaviour) {
-        self.trace.say(self.now, "depot", &format!("promotes {version}"));
-        self.depot.publish(version, behaviour);
-        self.depot.promote(version, false);
+        self.promote_in(FIRST, version, behaviour);
+    }
+
+    /// The same for any group, by its place in the world.
+    pub fn promote_in(&mut self, group: usize, version: &str, behaviour: Behaviour) {
+        let of = self.of_group(group);
+        self.trace.say(self.now, "depot", &format!("{of}promotes {version}"));
+        let depot = &mut self.groups[group].depot;
+        depot.publish(version, behaviour);
+        depot.promote(version, false);
     }
 
     /// Takes a release out of the channel.
     pub fn demote(&mut self, version: &str) {
         self.trace.say(self.now, "depot", &format!("demotes {version}"));
-        self.depot.demote(version);
+        self.depot().demote(version);
     }
 
     /// Runs until `done`.
@@ -121,20 +133,39 @@ impl World {
 
     /// How many vote, as the leader has it; 0 without one.
     pub fn voters(&self) -> usize {
-        let leader = self.leader().and_then(|host| self.hosts[host].node.as_ref());
-        let seen = leader.and_then(|node| node.observe(&self.group));
+        self.voters_of(FIRST)
+    }
+
+    /// The same of any group.
+    pub(crate) fn voters_of(&self, group: usize) -> usize {
+        let leader = self.leader_of(group).and_then(|host| self.hosts[host].node.as_ref());
+        let seen = leader.and_then(|node| node.observe(&self.groups[group].name));
         seen.map_or(0, |seen| seen.ledger().voters.len())
     }
 
     /// The host that decides for the group; the newest, if an older one has not noticed yet.
     pub fn leader(&self) -> Option<usize> {
-        (0..self.hosts.len())
-            .filter_map(|host| {
-                let seen = self.hosts[host].node.as_ref()?.observe(&self.group)?;
-                seen.is_leading().then(|| (seen.ledger().term, host))
-            })
-            .max()
-            .map(|(_, host)| host)
+        self.leader_of(FIRST)
+    }
+
+    /// The same of any group.
+    pub(crate) fn leader_of(&self, group: usize) -> Option<usize> {
+        self.leaders(group).max().map(at)
+    }
+
+    /// Hosts that decide for a group, with their terms.
+    fn leaders(&self, group: usize) -> impl Iterator<Item = (Term, usize)> + '_ {
+        let name = &self.groups[group].name;
+        (0..self.hosts.len()).filter_map(move |host| {
+            let seen = self.hosts[host].node.as_ref()?.observe(name)?;
+            seen.is_leading().then(|| (seen.ledger().term, host))
+        })
+    }
+
+    /// The host that decides for the group's lineage in which that host is.
+    pub(crate) fn leader_with(&self, group: usize, host: usize) -> Option<usize> {
+        let checks = &self.groups[group].checks;
+        self.leaders(group).filter(|(_, leader)| checks.are_together(*leader, host)).max().map(at)
     }
 
     /// A host that runs and does not lead.
@@ -213,7 +244,7 @@ impl World {
     /// There is no answer within a minute.
     #[track_caller]
     pub fn status(&mut self, host: usize) -> GroupStatus {
-        let request = self.ask(host, Request::Status(self.group.clone()));
+        let request = self.ask(host, Request::Status(self.groups[FIRST].name.clone()));
         self.run_until("the status", MINUTE, |world| world.reply(request).is_some());
         match self.reply(request) {
             Some(Reply::Json(json)) => serde_json::from_str(json).expect("a status"),
@@ -271,8 +302,14 @@ impl World {
 
     /// The version that runs on `host`; empty if none does.
     pub fn running(&self, host: usize) -> String {
-        let process = self.hosts[host].process.as_ref();
-        process.map(|process| self.depot.version(&process.digest)).unwrap_or_default()
+        self.running_in(FIRST, host)
+    }
+
+    /// The same of any group.
+    pub fn running_in(&self, group: usize, host: usize) -> String {
+        let process = self.hosts[host].services[group].process.as_ref();
+        let depot = &self.groups[group].depot;
+        process.map(|process| depot.version(&process.digest)).unwrap_or_default()
     }
 
     /// How many hosts run that version.
@@ -283,8 +320,9 @@ impl World {
     /// Hosts on which that version was started, in the order of the first start.
     pub fn touched(&self, version: &str) -> Vec<usize> {
         let mut touched = Vec::new();
-        for (host, digest) in &self.launches {
-            if self.depot.version(digest) == version && !touched.contains(host) {
+        let group = &self.groups[FIRST];
+        for (host, digest) in &group.launches {
+            if group.depot.version(digest) == version && !touched.contains(host) {
                 touched.push(*host);
             }
         }
@@ -293,11 +331,9 @@ impl World {
 
     /// How often that version was started on `host`.
     pub fn starts(&self, version: &str, host: usize) -> usize {
-        let starts = self
-            .launches
-            .iter()
-            .filter(|(on, digest)| *on == host && self.depot.version(digest) == version);
-        starts.count()
+        let group = &self.groups[FIRST];
+        let is_it = |digest: &Digest| group.depot.version(digest) == version;
+        group.launches.iter().filter(|(on, digest)| *on == host && is_it(digest)).count()
     }
 
     /// How often the machine of `host` has booted.
@@ -307,18 +343,22 @@ impl World {
 
     /// Whether the service on `host` serves.
     pub fn serves(&self, host: usize) -> bool {
-        self.is_well(host)
+        self.is_well(host, FIRST)
     }
 
     /// How many hosts do not serve.
     pub fn down(&self) -> usize {
-        (0..self.hosts.len()).filter(|host| !self.is_well(*host)).count()
+        (0..self.hosts.len()).filter(|host| !self.serves(*host)).count()
     }
 
     /// The hosts, for scripts that look at all of them.
     pub fn all(&self) -> std::ops::Range<usize> {
         0..self.hosts.len()
     }
+}
+
+fn at((_, host): (Term, usize)) -> usize {
+    host
 }
 
 /// The unit of a script's patience.

@@ -168,7 +168,16 @@ occurrences! {
     Cancelled, "cancelled";
     Superseded, "superseded";
     NextWave, "next wave begun";
+    InOrder, "rollout begun in the order of labels";
     NextZone, "next zone begun";
+    RollAtOnce, "two groups roll at once";
+    LeadsTwo, "one host leads two groups";
+    LedApart, "two groups led by different hosts";
+    TurnElsewhere, "member waits that is in a turn of another group";
+    LineagesMet, "two lineages met";
+    GaveWay, "one lineage gave way to another";
+    Adopted, "lineage adopted";
+    Reformed, "group formed anew";
     CommandDone, "command done";
     CommandRefused, "command refused";
     CommandRepeated, "command repeated under its id";

@@ -37,6 +37,8 @@ pub struct Traffic {
     pub ledger: Flow,
     /// Between leader and members, commands, questions and answers.
     pub turns: Flow,
+    /// Of the last two, copies on their way through others, because no answer came directly.
+    pub copies: Flow,
 }
 
 impl Traffic {
@@ -44,7 +46,10 @@ impl Traffic {
     pub(crate) fn add(&mut self, messages: &[Message]) {
         for message in messages {
             let relayed = match message {
-                Message::Relayed(relayed) => relayed.open(Versions::OURS),
+                Message::Relayed(relayed) => {
+                    self.copies.add(message);
+                    relayed.open(Versions::OURS)
+                }
                 _ => None,
             };
             let message = relayed.as_ref().unwrap_or(message);

@@ -8,18 +8,18 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use baton_node::{Event, Node, Reply, Request};
-use baton_types::{Digest, GroupName, NodeId};
+use baton_types::NodeId;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::builds::{Builds, Parcel};
-use crate::check::{Checks, Violation};
+use crate::check::Violation;
 use crate::departures::Departure;
-use crate::depot::Depot;
+use crate::group::Group;
 use crate::host::Host;
 use crate::net::Network;
 use crate::program::micros;
-use crate::settings::{Setup, group};
+use crate::settings::Setup;
 use crate::tally::{Occurrence, Tally};
 use crate::trace::Trace;
 use crate::traffic::Traffic;
@@ -27,17 +27,14 @@ use crate::traffic::Traffic;
 /// See the module's page.
 pub struct World {
     pub(crate) setup: Setup,
-    pub(crate) group: GroupName,
     pub(crate) now: u64,
     pub(crate) rng: StdRng,
     pub(crate) hosts: Vec<Host>,
     /// All links.
     pub net: Network,
-    /// The depot.
-    pub depot: Depot,
+    pub(crate) groups: Vec<Group>,
     /// How disks and machines fail.
     pub faults: Faults,
-    pub(crate) checks: Checks,
     /// What happened.
     pub trace: Trace,
     /// How often each fault and rare branch occurred so far.
@@ -47,8 +44,6 @@ pub struct World {
     pub(crate) next_request: u64,
     /// Requests whose answer makes somebody a member no more.
     pub(crate) departures: BTreeMap<u64, Departure>,
-    /// Programs started so far: which release, on which host.
-    pub(crate) launches: Vec<(usize, Digest)>,
     pub(crate) traffic: Traffic,
     /// Where hosts run two builds.
     pub(crate) builds: Option<Builds>,
@@ -95,7 +90,7 @@ pub(crate) enum What {
     /// A program ends by itself.
     Exit { host: usize, pid: u32 },
     /// A program that was told to stop is gone.
-    Stopped { host: usize, pid: u32, life: u64, run: u64 },
+    Stopped { host: usize, group: usize, pid: u32, life: u64, run: u64 },
     /// A fault or its end.
     Fault(crate::faults::Fault),
 }
@@ -116,17 +111,34 @@ impl What {
             Self::Fault(_) => None,
         }
     }
+
+    /// Whom it happens to; nobody waits for a fault.
+    fn host(&self) -> Option<usize> {
+        match self {
+            Self::Tick(host)
+            | Self::Deliver { to: host, .. }
+            | Self::Answer { host, .. }
+            | Self::Written { host, .. }
+            | Self::Done { host, .. }
+            | Self::Exit { host, .. }
+            | Self::Stopped { host, .. } => Some(*host),
+            Self::Fault(_) => None,
+        }
+    }
 }
 
 impl World {
     /// A world of machines that were never switched on, and an empty depot.
     pub fn new(setup: Setup) -> Self {
         let mut rng = StdRng::seed_from_u64(setup.seed);
-        let hosts: Vec<Host> = (0..setup.hosts).map(|index| Host::new(index, &mut rng)).collect();
+        let groups: Vec<Group> =
+            setup.releases().into_iter().map(|release| Group::new(release, setup.hosts)).collect();
+        let new = |index| Host::new(index, groups.len(), &mut rng);
+        let hosts: Vec<Host> = (0..setup.hosts).map(new).collect();
         let ids = hosts.iter().enumerate().map(|(index, host)| (host.id, index)).collect();
         let addrs = hosts.iter().enumerate().map(|(index, host)| (host.addr, index)).collect();
         Self {
-            group: group(),
+            groups,
             now: 0,
             rng,
             addrs,
@@ -134,16 +146,13 @@ impl World {
             given_up: Vec::new(),
             fresh_addrs: 0,
             net: Network::new(),
-            depot: Depot::default(),
             faults: Faults { write_max: Duration::from_millis(3), ..Faults::default() },
-            checks: Checks::new(hosts.len()),
             trace: Trace::new(setup.trace_lines),
             tally: Tally::default(),
             violation: None,
             replies: BTreeMap::new(),
             next_request: 0,
             departures: BTreeMap::new(),
-            launches: Vec::new(),
             traffic: Traffic::default(),
             builds: None,
             queue: BTreeMap::new(),
@@ -197,6 +206,17 @@ impl World {
     pub(crate) fn later(&mut self, after: u64, what: What) {
         self.asked += 1;
         self.queue.insert((self.now.saturating_add(after), self.asked), what);
+    }
+
+    /// What was to happen to `host` at that time happens now.
+    pub(crate) fn hasten(&mut self, host: usize, at: u64) {
+        let then = self.queue.range((at, 0)..=(at, u64::MAX));
+        let waiting = then.filter(|(_, what)| what.host() == Some(host));
+        for key in waiting.map(|(key, _)| *key).collect::<Vec<_>>() {
+            if let Some(what) = self.queue.remove(&key) {
+                self.later(0, what);
+            }
+        }
     }
 
     pub(crate) fn answer(&mut self, host: usize, after: u64, event: Event) {
@@ -270,7 +290,9 @@ impl World {
                 }
             }
             What::Exit { host, pid } => self.exits(host, pid),
-            What::Stopped { host, pid, life, run } => self.stopped(host, pid, life, run),
+            What::Stopped { host, group, pid, life, run } => {
+                self.stopped(host, group, pid, life, run);
+            }
             What::Fault(fault) => self.befall(fault),
         }
     }
@@ -301,13 +323,13 @@ impl World {
         }
         self.take_build(host);
         let setup = self.setup.clone();
-        let boot = self.hosts[host].boot(&setup, &mut self.rng);
+        let boot = self.hosts[host].boot(host, &setup, &mut self.rng);
         let now = self.hosts[host].clocks(self.now);
         self.hosts[host].daemon_since = self.now;
         self.say(host, "the daemon starts");
         self.hosts[host].node = Some(Node::new(boot, now));
         self.hosts[host].tick_at = None;
-        self.checks.started(host);
+        self.groups.iter_mut().for_each(|group| group.checks.started(host));
         self.after(host);
     }
 

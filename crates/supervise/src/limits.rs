@@ -24,6 +24,10 @@ pub const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// enforces the timeout. Then it counts as timed out, so that a lost answer stops nothing for ever.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(10);
 
+/// A check that comes later than this, and than its interval, was not late because the machine had much
+/// to do: daemon or machine stood still.
+pub const LATE_MIN: Duration = Duration::from_secs(1);
+
 /// A launch is a fork and an exec; what takes longer hangs in the file system.
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);
 

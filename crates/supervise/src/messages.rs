@@ -185,6 +185,8 @@ pub enum ServiceEvent {
         /// The last health output, or how the program ended.
         text: Text,
     },
+    /// It was healthy, and nobody knows whether it still is: this machine stood still.
+    BecameUnknown,
     /// The program ended without having been asked to.
     Exited {
         /// How.

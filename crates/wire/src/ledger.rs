@@ -143,8 +143,9 @@ pub struct Proposal {
     pub lineage: LineageId,
     /// Who proposes; one of the voters.
     pub proposer: Voter,
-    /// Who votes at first: all of them must accept. In the order of node ids.
-    pub voters: Vec<NodeId>,
+    /// Who votes at first, with the files that they have: all of them must accept. In the order of
+    /// node ids.
+    pub voters: Vec<Voter>,
     /// What it goes on from; `None`: it is a group's first.
     pub reform: Option<Reform>,
 }
@@ -261,7 +262,8 @@ pub enum LedgerBody {
         /// The leader, as far as the sender knows.
         leader: Option<NodeId>,
     },
-    /// The group is to be formed anew: what do you hold?
+    /// The group is to be formed, at first or anew: with which file would you vote, and what do
+    /// you hold?
     Survey {
         /// Random; the answer repeats it.
         probe: u64,
@@ -348,12 +350,17 @@ impl Record {
 }
 
 impl Proposal {
+    /// What it lists for that node.
+    pub fn voter(&self, node: NodeId) -> Option<Voter> {
+        self.voters.iter().find(|voter| voter.node == node).copied()
+    }
+
     /// Whether its lists are within the limits and its proposer is one of its voters.
     pub fn is_sane(&self) -> bool {
         !self.voters.is_empty()
             && self.voters.len() <= VOTERS_MAX
-            && self.voters.is_sorted_by(|a, b| a < b)
-            && self.voters.contains(&self.proposer.node)
+            && self.voters.is_sorted_by(|a, b| a.node < b.node)
+            && self.voters.contains(&self.proposer)
             && self.reform.as_ref().is_none_or(Reform::is_sane)
     }
 }

@@ -33,8 +33,8 @@ pub(crate) struct SimArgs {
     /// Threads, 1 to 256; as many as this machine has cores if left out
     #[arg(long, value_name = "N", value_parser = jobs, conflicts_with = "seed")]
     pub(crate) jobs: Option<usize>,
-    /// Only the faults of the first N generations, 1 to 4, so that a seed plays the life that it had
-    /// when there were no others; all if left out
+    /// Only the faults up to generation N, so that a seed plays the life that it had when there were
+    /// no others; all if left out
     #[arg(long, value_name = "N", value_parser = generation)]
     pub(crate) generation: Option<Generation>,
     /// Print one number over everything that happened, for each seed
@@ -75,8 +75,11 @@ fn jobs(text: &str) -> Result<usize, String> {
 }
 
 fn generation(text: &str) -> Result<Generation, String> {
-    let number = within(text, GENERATIONS)?;
-    Generation::numbered(number).ok_or_else(|| "no such generation".to_owned())
+    let found = text.parse().ok().and_then(Generation::numbered);
+    found.ok_or_else(|| {
+        let all: Vec<String> = Generation::ALL.iter().map(ToString::to_string).collect();
+        format!("expected one of {}", all.join(", "))
+    })
 }
 
 fn last(text: &str) -> Result<usize, String> {
@@ -99,9 +102,6 @@ const MINUTES: RangeInclusive<usize> = 1..=60;
 
 /// More threads than a large machine has cores gain nothing.
 const JOBS: RangeInclusive<usize> = 1..=256;
-
-/// Those that there are.
-const GENERATIONS: RangeInclusive<usize> = 1..=Generation::NEWEST as usize + 1;
 
 /// What fits memory for every seed that is played at the same time.
 const LAST: RangeInclusive<usize> = 0..=100_000;

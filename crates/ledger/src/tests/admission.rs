@@ -268,22 +268,59 @@ fn who_was_removed_before_it_had_the_first_record_votes_in_the_end() {
 }
 
 #[test]
-fn a_leader_that_removes_itself_steps_down_after_the_commit() {
+fn a_leader_that_is_to_be_removed_hands_over_and_the_next_one_removes_it() {
     let mut world = World::formed(11, 3);
     let leader = world.leader().expect("a leader");
     world.run(ms(500));
-    world.left.insert(leader);
     let now = world.now;
-    assert!(world.ledger(leader).remove_voter(now, node(leader)).is_ok());
+    assert_eq!(world.ledger(leader).remove_voter(now, node(leader)), Err(NotNow::HandsOver));
     world.after(leader);
-    assert!(world.hosts[leader].leading);
-    world.run_until("the commit", ms(200), |world| {
-        world.checks.newest.as_ref().is_some_and(|record| record.voters.len() == 2)
-    });
     assert!(!world.hosts[leader].leading);
     world.run_until("a new leader", ms(2_000), |world| world.leader().is_some());
+    let next = world.leader().expect("a leader");
+    assert_ne!(next, leader);
+    let now = world.now;
+    assert!(world.ledger(next).remove_voter(now, node(leader)).is_ok());
+    world.left.insert(leader);
+    world.after(next);
     world.run(ms(5_000));
     assert_eq!(world.checks.newest.as_ref().expect("one").voters.len(), 2);
+    assert_eq!(world.ledger(leader).view().role, Role::Spare);
+}
+
+#[test]
+fn a_leader_that_hands_over_in_vain_leads_again() {
+    let mut world = World::formed(11, 2);
+    let leader = world.leader().expect("a leader");
+    world.run(ms(500));
+    world.settings.election_timeout = ms(60_000);
+    let now = world.now;
+    assert_eq!(world.ledger(leader).remove_voter(now, node(leader)), Err(NotNow::HandsOver));
+    world.after(leader);
+    let other = 1 - leader;
+    world.crash(other);
+    world.boot(other);
+    world.run_until("the same leader", ms(10_000), |world| world.leader() == Some(leader));
+}
+
+#[test]
+fn who_is_removed_and_was_the_only_one_to_hear_of_it_stops_nobody() {
+    let mut world = World::formed(14, 3);
+    let leader = world.leader().expect("a leader");
+    let (gone, late) = ((leader + 1) % 3, (leader + 2) % 3);
+    world.run(ms(500));
+    let now = world.now;
+    world.cut.insert((leader, late));
+    assert!(world.ledger(leader).remove_voter(now, node(gone)).is_ok());
+    world.after(leader);
+    let before: usize = world.sent.values().sum();
+    world.run(ms(150));
+    let sent = world.sent.values().sum::<usize>() - before;
+    assert!(sent < 40, "{sent} messages while it waits for the commit");
+    world.crash(leader);
+    world.run_until("a leader of the two others", ms(5_000), |world| {
+        world.leader().is_some_and(|leader| leader == gone || leader == late)
+    });
 }
 
 #[test]

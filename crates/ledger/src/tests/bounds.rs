@@ -11,12 +11,12 @@ fn bodies(world: &World) -> Vec<LedgerBody> {
     let file = FileId::from_random(1);
     let lineage = LineageId { members: u32::MAX, random: [255; 16] };
     let mut huge = record.clone();
-    huge.voters = (0..2_000).map(|n| Voter { node: node(n), file }).collect();
+    let voters: Vec<_> = (0..2_000).map(|n| Voter { node: node(n), file }).collect();
+    huge.voters.clone_from(&voters);
     let append = |record: Option<baton_wire::ledger::Record>, newest, committed| {
         let next = ms(u64::MAX);
         LedgerBody::Append { voter: file, sequence: u64::MAX, next, newest, committed, record }
     };
-    let voters: Vec<_> = (0..2_000).map(node).collect();
     vec![
         append(None, END, Some(END)),
         append(None, record.mark(), Some(END)),

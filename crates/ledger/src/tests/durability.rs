@@ -124,10 +124,11 @@ fn an_acceptance_waits_for_its_write() {
     let mut ledger = Ledger::open(settings, Opened::Missing, 1, NOW);
     let (_, token) = split(&mut ledger);
     ledger.persisted(NOW, token.expect("the new file"), true);
+    let me = Voter { node: node(0), file: ledger.view().file };
     let proposal = Proposal {
         lineage: record(1, 1).lineage,
         proposer: voter(1),
-        voters: (0..3).map(node).collect(),
+        voters: vec![me, voter(1), voter(2)],
         reform: None,
     };
     let message = from(1, 1, LedgerBody::Propose(proposal.clone()));
@@ -224,6 +225,19 @@ fn the_first_record_waits_for_its_write() {
     let at = NOW + ms(300);
     assert_eq!(ledger.next_tick(), at);
     ledger.tick(at);
+    let (sent, token) = split(&mut ledger);
+    assert_eq!(token, None, "the files of the others are not known");
+    for (asked, host) in sent.into_iter().zip([1, 2]) {
+        let LedgerBody::Survey { probe } = asked.body else { panic!("{asked:?}") };
+        let body = LedgerBody::Surveyed {
+            probe,
+            leader: None,
+            holding: None,
+            version: 0,
+            others: Vec::new(),
+        };
+        ledger.receive(at, node(host), from(host, 0, body));
+    }
     let (sent, token) = split(&mut ledger);
     assert_eq!(sent, vec![], "the proposal is not on disk");
     ledger.persisted(at, token.expect("the proposal"), true);

@@ -222,3 +222,32 @@ fn two_that_refuse_the_same_lineage_do_not_answer_each_other_for_ever() {
         assert!(!file.formation.refused.is_empty(), "{}", world.picture());
     }
 }
+
+/// Refusals count by file: one that refused with the file that it lost must not be listed with its
+/// new one, or a voter of this lineage founds another one beside it.
+#[test]
+fn a_file_that_is_lost_while_the_group_forms_ends_the_proposal() {
+    let mut world = World::new(5, 3, 3);
+    (0..3).for_each(|host| world.boot(host));
+    let accepted = |world: &World, host: usize| match &world.hosts[host].disk {
+        Disk::Holds(file) => file.formation.accepted.clone(),
+        _ => None,
+    };
+    world.run_until("a proposal", ms(5_000), |world| accepted(world, 0).is_some());
+    let lineage = accepted(&world, 0).expect("a proposal").lineage;
+    // What the lost file answered must not arrive.
+    world.isolate(2);
+    world.run(ms(100));
+    world.crash(2);
+    world.hosts[2].disk = Disk::Nothing;
+    world.boot(2);
+    world.cut.clear();
+    world.run_until("formation", ms(10_000), all_committed);
+    let record = world.checks.newest.as_ref().expect("a record");
+    assert_ne!(record.lineage, lineage);
+    assert_eq!(record.voters.len(), 3);
+    let refused = |host: usize| {
+        world.hosts[host].ledger.as_ref().is_some_and(|l| l.file.has_refused(lineage))
+    };
+    assert!((0..3).all(refused), "{}", world.picture());
+}

@@ -412,10 +412,14 @@ fn one_run(seed: u64) {
     let old = lineage(&world);
     for _ in 0..40 {
         let host = world.rng.random_range(0..left);
+        // Each of two, typed while the other is away, makes its own: nothing could prevent that.
+        let newest = lineage(&world);
+        let is_known = newest == old
+            || world.up().into_iter().any(|host| world.ledger(host).view().lineage == Some(newest));
         match world.rng.random_range(0..4) {
             0 if world.hosts[host].ledger.is_some() => world.crash(host),
             _ if world.hosts[host].ledger.is_none() => world.boot(host),
-            1 | 2 => world.reform(host),
+            1 | 2 if is_known => world.reform(host),
             _ => {}
         }
         let pause = world.rng.random_range(0..900);

@@ -61,6 +61,11 @@ impl Group {
         }
     }
 
+    /// Whether another lineage is met.
+    pub(crate) fn has_met(&self, shared: &Shared) -> bool {
+        !self.met(shared).is_empty()
+    }
+
     /// What the status shows of other lineages.
     pub(super) fn met_status(&self, shared: &Shared) -> Vec<LineageStatus> {
         let show = |met: Met| LineageStatus {

@@ -88,7 +88,8 @@ impl Group {
         let command = command.ok_or("nobody asked for it")?;
         let mut state = GroupState::decode(survey.state.as_slice(), shared.peers.ours())
             .map_err(|cause| format!("the newest record was written by a newer baton: {cause}"))?;
-        let names: Vec<String> = survey.voters.iter().map(|node| shared.name_of(*node)).collect();
+        let names = survey.voters.iter().map(|voter| shared.name_of(voter.node));
+        let names: Vec<String> = names.collect();
         let message = format!(
             "{} is formed anew from the newest record that was left; its voters are {}, and it is \
              paused until `baton rollout resume {}`",
@@ -127,7 +128,7 @@ impl Group {
         }
     }
 
-    fn end_reform(&mut self, shared: &mut Shared, text: &str) {
+    pub(super) fn end_reform(&mut self, shared: &mut Shared, text: &str) {
         let Some(reforming) = self.reforming.take() else { return };
         for asker in reforming.askers {
             let content = AnswerContent::Command(refused(text.to_owned()));

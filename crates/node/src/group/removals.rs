@@ -1,4 +1,5 @@
-//! Voters that ask to be removed: their node leaves, or their service is unloaded.
+//! Voters that ask to be removed, because their node leaves or their service is unloaded; and the silence
+//! of a node that has left.
 //!
 //! Invariant: whoever asks is answered, with what the committed record shows or why not now.
 
@@ -25,6 +26,19 @@ impl Group {
         let new = || Removal { since: now.moment, commands: BTreeSet::new() };
         self.removals.entry(node).or_insert_with(new).commands.insert(command);
         self.unseen = true;
+    }
+
+    /// The node has left the ring. What runs goes on; but a vote that it kept, because it went by force,
+    /// is silent from here on: members follow no leader that has left.
+    pub(crate) fn leave(&mut self, shared: &mut Shared) {
+        self.has_left = true;
+        self.leads_no_more();
+        self.end_reform(shared, "this node has left the ring");
+    }
+
+    /// Whether the ledger here says nothing and hears nothing any more.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.unloading || self.has_left
     }
 
     /// Makes a record without the next voter that asked to be removed, if there is one.

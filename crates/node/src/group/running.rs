@@ -318,6 +318,14 @@ impl Group {
         }
     }
 
+    /// Before anything else that happens now: after a standstill nobody is to hear, and no turn to be
+    /// judged by, how the program was before it.
+    pub(crate) fn notice_late(&mut self, now: Now, shared: &mut Shared) {
+        if self.service.notice_late(now.moment) {
+            self.drive_service(now, shared);
+        }
+    }
+
     pub(super) fn drive_service(&mut self, now: Now, shared: &mut Shared) -> bool {
         let outputs = self.service.take_outputs();
         let moved = !outputs.is_empty();

@@ -52,8 +52,9 @@ impl Group {
         }
         // One that asked to be removed must not be let in again before it is gone.
         for node in self.removals.keys() {
-            if let Some(entry) = seen.iter_mut().find(|entry| entry.node == *node) {
-                entry.liveness = Liveness::Left;
+            let here = |entry: &&mut Seen| entry.node == *node && entry.liveness == Liveness::Alive;
+            if let Some(entry) = seen.iter_mut().find(here) {
+                entry.liveness = Liveness::Leaving;
             }
         }
         seen

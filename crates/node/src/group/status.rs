@@ -11,12 +11,18 @@ impl Group {
     /// `GroupStatus` as JSON, from this node's copy.
     pub(crate) fn status_json(&self, now: Now, shared: &Shared) -> String {
         let view = self.ledger.view();
+        let quorum_reason = match self.has_left {
+            true => {
+                "this node has left the ring; a restart of its daemon joins it again".to_owned()
+            }
+            false => view.quorum_reason.clone(),
+        };
         let info = LedgerInfo {
             leader: self.leader(),
             term: view.term.0.max(self.term.0),
             version: self.version,
-            quorum: view.quorum,
-            quorum_reason: self.quorum_reason(shared, view.quorum_reason.clone()),
+            quorum: view.quorum && !self.has_left,
+            quorum_reason: self.quorum_reason(shared, quorum_reason),
             voters: view.voters.iter().map(|voter| voter.node).collect(),
             lineage: view.lineage.map(|lineage| lineage.to_string()).unwrap_or_default(),
             met: self.met_status(shared),

@@ -292,6 +292,10 @@ impl Group {
                 format!("{release} is {health}: {text}"),
                 Some(ServiceNote::Unhealthy(text)),
             ),
+            ServiceEvent::BecameUnknown => {
+                let text = format!("{release} is checked anew: this machine stood still");
+                (Level::Info, text, Some(ServiceNote::Unknown))
+            }
             ServiceEvent::Exited { text, .. } => {
                 (Level::Warning, format!("{release} {text}"), Some(ServiceNote::Exited(text)))
             }

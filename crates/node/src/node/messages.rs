@@ -39,6 +39,10 @@ impl Node {
         if from.is_some() && sender == self.shared.me && !matches!(message, Message::Ring(_)) {
             return;
         }
+        // One that has left takes part in nothing, whatever is still said to it.
+        if self.has_left && !matches!(message, Message::Ring(_)) {
+            return;
+        }
         match message {
             Message::Ring(message) => {
                 if let Some(from) = from {

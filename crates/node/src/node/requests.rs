@@ -110,6 +110,12 @@ impl Node {
         if !self.knows(request, &group) {
             return;
         }
+        if self.has_left {
+            let text = "this node has left the ring: type it at another one; a restart of the daemon \
+                        joins the ring again";
+            self.shared.refuse(request, Why::State, text.to_owned());
+            return;
+        }
         let id = id.unwrap_or_else(|| self.shared.random_id());
         if self.shared.asks.get(id).is_some() {
             let text = format!("the command {id} is under way; it is answered where it was given");

@@ -44,6 +44,9 @@ impl Node {
                 }
                 RingOutput::Left => {
                     self.has_left = true;
+                    for group in self.groups.values_mut() {
+                        group.leave(&mut self.shared);
+                    }
                     let text = "this node has left the ring";
                     self.shared.log(Line::new(Level::Info, text));
                     if let Some(request) = self.leaving.take() {

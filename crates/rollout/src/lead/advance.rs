@@ -7,7 +7,7 @@ use baton_types::policy::{Approve, OnFailure};
 use baton_types::{NodeId, Now, Text};
 
 use crate::rollout::{Rollout, RolloutKind, RolloutState, Turn, TurnState};
-use crate::rules::{budget, failures, order, start};
+use crate::rules::{budget, failures, order, start, zones};
 use crate::state::GroupState;
 use crate::view::{Liveness, MemberView, View};
 
@@ -72,7 +72,7 @@ impl Lead {
         draft: &GroupState,
         view: &View,
     ) -> Option<Rollout> {
-        if draft.pause.is_some() || draft.baseline().is_none() || !view.held.is_empty() {
+        if draft.pause.is_some() || !view.held.is_empty() {
             self.strays.clear();
             return None;
         }
@@ -283,11 +283,12 @@ impl Lead {
                 continue;
             }
             let blocked = !in_wave(rollout)
-                || other_zone_is_open(rollout, view, node)
+                || zones::other_is_open(rollout, view, node)
+                || zones::earlier_waits(rollout, view, node).is_some()
                 || budget::blocker(draft, rollout, view, node).is_some();
             if blocked {
                 let elsewhere = view.members.get(&node).is_some_and(|m| m.in_turn_elsewhere);
-                full |= well && !elsewhere && rollout.policy().zone_label.is_none();
+                full |= well && !elsewhere;
                 continue;
             }
             if let Some(turn) = draft.rollout.as_deref_mut().and_then(|r| r.turn_mut(node)) {
@@ -420,22 +421,6 @@ pub(super) fn ill_of_wave<'a>(
     let counted = passed.filter(|turn| !state.cordons.contains(&turn.node));
     let mut members = counted.filter_map(|turn| view.members.get(&turn.node));
     members.find(|member| member.liveness != Liveness::Left && !member.is_healthy())
-}
-
-/// Never two zones at once. Where a member stands that was not heard of yet is not known, so nobody
-/// goes beside it.
-fn other_zone_is_open(rollout: &Rollout, view: &View, node: NodeId) -> bool {
-    if rollout.policy().zone_label.is_none() {
-        return false;
-    }
-    let zone = |node: NodeId| {
-        view.members.get(&node).filter(|member| member.heard).map(|member| member.zone.as_ref())
-    };
-    let own = zone(node);
-    rollout.open_turns().any(|turn| {
-        let other = zone(turn.node);
-        other.is_none() || other != own
-    })
 }
 
 /// How long gossip may take to tell what a member runs since its turn ended.

@@ -5,7 +5,7 @@ use baton_types::policy::Approve;
 use baton_types::{Moment, Now, exact_duration, format_duration};
 
 use crate::rollout::{Rollout, RolloutState, Turn, TurnState};
-use crate::rules::{budget, order, start};
+use crate::rules::{budget, order, start, zones};
 use crate::state::GroupState;
 use crate::view::{Liveness, View};
 
@@ -76,11 +76,13 @@ pub(super) fn rollout_waits_for(
         return "the end to be committed".to_owned();
     };
     let since = lead.notes.progress(rollout).map(|at| ago(now, at)).unwrap_or_default();
-    match (budget::blocker(state, rollout, view, node), view.members.get(&node)) {
+    let earlier =
+        zones::earlier_waits(rollout, view, node).and_then(|node| view.members.get(&node));
+    match (budget::blocker(state, rollout, view, node), earlier.or(view.members.get(&node))) {
         (Some(blocker), _) => {
             format!("{blocker}; {} waits for its turn{since}", view.name(node))
         }
-        (None, Some(member)) if first.is_none() => {
+        (None, Some(member)) if first.is_none() || earlier.is_some() => {
             format!("{} {}; it is given time to heal{since}", member.name, member.complaint())
         }
         _ => format!("the next turn, of {}{since}", view.name(node)),

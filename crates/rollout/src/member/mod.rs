@@ -104,6 +104,8 @@ pub enum ServiceNote {
     Stopped,
     /// Healthy after thresholds (`ok` or `warning`).
     Healthy,
+    /// It was healthy and may be so still: the machine stood still, and nothing was checked since.
+    Unknown,
     /// Not healthy after thresholds, with the last output of the check.
     Unhealthy(Text),
     /// The program ended by itself.
@@ -158,8 +160,8 @@ pub enum MemberOutput {
 pub struct Member {
     settings: MemberSettings,
     boot: [u8; 16],
-    /// When the daemon started.
-    opened: Moment,
+    /// When the daemon started, or the machine went on that had stood still.
+    awake_since: Moment,
     rng: StdRng,
     file: MemberFile,
     /// What the outputs of the current stage wait for, if anything.
@@ -246,7 +248,7 @@ impl Member {
         let mut member = Self {
             settings,
             boot,
-            opened: now.moment,
+            awake_since: now.moment,
             rng: StdRng::seed_from_u64(seed ^ salt),
             file,
             doing: Doing::Idle,
@@ -288,9 +290,12 @@ impl Member {
         self.file.turn.as_ref().is_some_and(|turn| turn.stage.is_disrupting())
     }
 
-    /// Whether the node is in a turn of this group: it must be in no other.
+    /// Whether the node is in a turn of this group, or would be after a restart, because the end of
+    /// the turn is not on disk yet: it must be in no other.
     pub fn in_turn(&self) -> bool {
-        self.file.turn.as_ref().is_some_and(|turn| !matches!(turn.stage, Stage::Ended { .. }))
+        let is_saved = self.saving.is_none() && self.unsaved.is_none();
+        let is_over = |stage: &Stage| is_saved && matches!(stage, Stage::Ended { .. });
+        self.file.turn.as_ref().is_some_and(|turn| !is_over(&turn.stage))
     }
 
     /// Releases and configuration revisions that must stay on this node: what it runs, what it ran

@@ -62,7 +62,7 @@ impl Member {
     /// Until when the machine has to be gone.
     pub(super) fn reboot_deadline(&self) -> Option<Moment> {
         let turn = self.file.turn.as_ref().filter(|_| self.doing == Doing::Rebooting)?;
-        Some(turn.since.max(self.opened) + REBOOT_PATIENCE)
+        Some(turn.since.max(self.awake_since) + REBOOT_PATIENCE)
     }
 
     /// The machine is still there.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use baton_types::manifest::HookKind;
 use baton_types::policy::OnNotReady;
 use baton_types::{ClaimId, Moment, Now, RolloutId, WallTime};
-use baton_wire::{Manner, Terms, TurnId, TurnMessage};
+use baton_wire::{Manner, Terms, TurnId, TurnMessage, TurnOutcome};
 
-use super::file::MemberFile;
+use super::file::{MemberFile, Stage};
 use super::{
     FetchResult, HookVerdict, Member, MemberInput, MemberOutput, MemberSettings, ServiceNote,
 };
@@ -157,6 +157,26 @@ fn a_withdrawal_is_acknowledged_only_before_begun() {
     assert!(!member.in_turn());
 }
 
+/// After a restart the member is where its disk says: the node goes into no turn of another group before.
+#[test]
+fn a_turn_is_over_for_its_node_only_when_its_end_is_on_disk() {
+    let (mut member, claim) = claiming();
+    say(&mut member, at(200), TurnMessage::Go { turn: TURN, claim });
+    saved(&mut member, at(201));
+    member.input(at(300), MemberInput::Service(ServiceNote::Stopped));
+    saved(&mut member, at(301));
+    member.tick(at(6_000));
+    let ended = matches!(member.file().turn.as_ref().map(|t| &t.stage), Some(Stage::Ended { .. }));
+    assert!(ended && member.in_turn(), "being written");
+    member.take_outputs();
+    let token = member.saving.expect("a write");
+    member.input(at(6_001), MemberInput::Persisted { token, ok: false });
+    assert!(member.in_turn(), "the disk refused it");
+    member.tick(at(8_000));
+    saved(&mut member, at(8_001));
+    assert!(!member.in_turn());
+}
+
 #[test]
 fn a_turn_that_has_begun_is_not_displaced() {
     let (mut member, claim) = claiming();
@@ -246,4 +266,38 @@ fn a_machine_that_does_not_reboot_fails_its_turn_and_serves_again() {
     let why = format!("{stage:?}");
     assert!(why.contains("did not reboot within 5m"), "{why}");
     assert_eq!(member.wants_running(), Some(&target(1)));
+}
+
+#[test]
+fn after_a_standstill_a_monitored_turn_waits_for_the_word_of_the_service() {
+    for healthy in [true, false] {
+        let (mut member, claim) = claiming();
+        say(&mut member, at(200), TurnMessage::Go { turn: TURN, claim });
+        saved(&mut member, at(300));
+        member.input(at(400), MemberInput::Service(ServiceNote::Stopped));
+        saved(&mut member, at(400));
+        member.input(at(500), MemberInput::Service(ServiceNote::Healthy));
+        let verify = MemberInput::HookDone {
+            kind: HookKind::Verify,
+            verdict: HookVerdict::Yes { ran: false },
+        };
+        member.input(at(500), verify);
+        saved(&mut member, at(500));
+        member.input(at(60_000), MemberInput::Service(ServiceNote::Unknown));
+        member.tick(at(60_000));
+        let ended = |member: &Member| {
+            let stage = member.file().turn.as_ref().map(|turn| turn.stage.clone());
+            match stage {
+                Some(Stage::Ended { outcome, .. }) => Some(outcome),
+                _ => None,
+            }
+        };
+        assert_eq!(ended(&member), None, "nobody knows");
+        let (note, outcome) = match healthy {
+            true => (ServiceNote::Healthy, TurnOutcome::Passed),
+            false => (ServiceNote::Unhealthy("refused".into()), TurnOutcome::Failed),
+        };
+        member.input(at(61_000), MemberInput::Service(note));
+        assert_eq!(ended(&member), Some(outcome));
+    }
 }

@@ -251,6 +251,9 @@ impl Member {
 
     fn service(&mut self, now: Now, note: ServiceNote) {
         self.healthy = note == ServiceNote::Healthy;
+        if note == ServiceNote::Unknown {
+            self.awake_since = now.moment;
+        }
         let Some(turn) = &self.file.turn else { return };
         match (&turn.stage, note) {
             (Stage::Begun, ServiceNote::Stopped) if self.doing == Doing::Service => {
@@ -324,7 +327,7 @@ impl Member {
                 self.end(
                     now,
                     TurnOutcome::Failed,
-                    "no health was heard after a restart of the daemon",
+                    "no health was heard after the daemon was started or the machine had stood still",
                 );
             }
             _ => {}
@@ -337,11 +340,11 @@ impl Member {
         match turn.stage {
             Stage::Rebooting { .. } => self.reboot_deadline(),
             // A restart of the daemon gives the service time to be heard again.
-            Stage::Started => Some(turn.since.max(self.opened) + turn.terms.start_timeout),
+            Stage::Started => Some(turn.since.max(self.awake_since) + turn.terms.start_timeout),
             Stage::Monitoring if self.healthy => Some(turn.since + turn.terms.monitor),
             Stage::Monitoring => {
                 let over = turn.since + turn.terms.monitor;
-                Some(over.max(self.opened) + turn.terms.start_timeout)
+                Some(over.max(self.awake_since) + turn.terms.start_timeout)
             }
             _ => None,
         }
@@ -383,7 +386,7 @@ fn release_digest(target: &Target) -> Digest {
 /// What a note says against the service, if anything.
 fn complaint(note: &ServiceNote) -> Option<Text> {
     match note {
-        ServiceNote::Healthy => None,
+        ServiceNote::Healthy | ServiceNote::Unknown => None,
         ServiceNote::Stopped => Some(Text::new("stopped from outside of the turn")),
         ServiceNote::Unhealthy(why) => Some(Text::new(&format!("critical: {why}"))),
         ServiceNote::Exited(why) => Some(Text::new(&format!("the program {why}"))),

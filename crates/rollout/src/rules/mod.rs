@@ -5,3 +5,4 @@ pub mod budget;
 pub mod failures;
 pub mod order;
 pub mod start;
+pub mod zones;

@@ -7,7 +7,7 @@ use super::World;
 use super::scenarios_commands::done;
 use crate::rollout::RolloutState::{Completed, Paused};
 use crate::rollout::TurnState::{Failed, Monitoring, Offered, Passed, Taken};
-use crate::rollout::{RolloutState, TurnState};
+use crate::rollout::{RolloutKind, RolloutState, TurnState};
 use crate::view::tests::{node, target};
 
 #[test]
@@ -247,4 +247,21 @@ fn a_turn_of_which_the_record_was_lost_is_not_waited_for() {
         assert_eq!(world.settle(), Completed, "{attempts}: {:#?}", world.state.last);
         assert_eq!((world.on(2), world.hosts[&node("n2")].starts), (3, starts));
     }
+}
+
+#[test]
+fn who_died_after_its_go_gets_its_release_when_it_is_back_also_without_a_baseline() {
+    let mut world = World::empty(3);
+    world.promote(1);
+    world.run_until(|world| world.turn("n3") == Taken);
+    world.kill("n3");
+    world.promote(2);
+    world.run_until(|world| world.rollout().to == target(2) && world.on(2) == 2);
+    done(&mut world, CommandAction::Cancel);
+    world.come_to_rest();
+    world.boot("n3");
+    world.run(60_000);
+    assert_eq!((world.baseline(), world.on(1), world.on(2)), (None, 1, 2));
+    let last = world.state.history.last().map(|line| (line.kind, line.state));
+    assert_eq!(last, Some((RolloutKind::CatchUp, Completed)));
 }

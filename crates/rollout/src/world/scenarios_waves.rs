@@ -118,16 +118,7 @@ fn a_finished_wave_does_not_wait_for_a_member_that_takes_no_part_any_more() {
 
 #[test]
 fn never_two_zones_at_once() {
-    let mut world = World::new(4);
-    let policy = &mut world.view.settings.update;
-    policy.zone_label = Some("zone".to_owned());
-    policy.max_unavailable = "3".parse().expect("a limit");
-    for name in ["n1", "n2", "n3", "n4"] {
-        let zone = if name < "n3" { "b" } else { "a" };
-        let seen = world.view.members.get_mut(&node(name)).expect("a member");
-        seen.zone = Some(baton_types::Text::new(zone));
-    }
-    world.checks.touched.clear();
+    let mut world = two_zones();
     world.checks.most_disrupted = 0;
     world.promote(2);
     assert_eq!(world.settle(), Completed);
@@ -158,4 +149,53 @@ fn nobody_goes_beside_a_turn_whose_zone_is_not_known() {
     world.run_until(|world| world.turn("n3") == Passed);
     world.run(1_000);
     assert_ne!(world.turn("n2"), Waiting, "its zone is known, and no other is open");
+}
+
+/// n1 and n2 stand in zone b, n3 and n4 in zone a.
+fn two_zones() -> World {
+    let mut world = World::new(4);
+    let policy = &mut world.view.settings.update;
+    policy.zone_label = Some("zone".to_owned());
+    policy.max_unavailable = "3".parse().expect("a limit");
+    for name in ["n1", "n2", "n3", "n4"] {
+        let zone = if name < "n3" { "b" } else { "a" };
+        let seen = world.view.members.get_mut(&node(name)).expect("a member");
+        seen.zone = Some(baton_types::Text::new(zone));
+    }
+    world.checks.touched.clear();
+    world
+}
+
+#[test]
+fn an_ill_member_of_a_later_zone_goes_first_and_its_zone_does_not_follow_it() {
+    let mut world = two_zones();
+    stay_ill(&mut world, "n2", None);
+    world.run(6_000);
+    world.checks.touched.clear();
+    world.promote(2);
+    assert_eq!(world.settle(), Completed);
+    assert_eq!(world.checks.touched, ["n2", "n3", "n4", "n1"].map(node));
+}
+
+#[test]
+fn a_zone_is_not_finished_while_one_of_it_is_given_time_to_heal() {
+    let mut world = two_zones();
+    world.view.settings.update.start_timeout = std::time::Duration::from_secs(30);
+    stay_ill(&mut world, "n4", Some(25_000));
+    world.run(3_000);
+    world.promote(2);
+    world.run_until(|world| world.turn("n3") == Passed);
+    world.run(1_000);
+    assert_eq!(world.on(2), 1);
+    let waits_for = world.waits_for();
+    assert!(waits_for.contains("n4 is critical"), "{waits_for}");
+    assert!(waits_for.contains("given time to heal"), "{waits_for}");
+    assert_eq!(world.settle(), Completed);
+    assert_eq!(world.checks.touched[..2], ["n3", "n4"].map(node));
+}
+
+fn stay_ill(world: &mut World, name: &str, healthy_after: Option<u64>) {
+    let now = world.now();
+    world.host(name).behave(1, |behavior| behavior.healthy_after = healthy_after);
+    world.host(name).crash(now);
 }

@@ -69,6 +69,11 @@ impl BudgetCheck {
         }
     }
 
+    /// Whether a record showed that rollout.
+    pub fn knows(&self, rollout: RolloutId) -> bool {
+        self.budgets.range((rollout, 0)..=(rollout, u8::MAX)).next().is_some()
+    }
+
     /// A turn stops a member that is well.
     ///
     /// # Errors

@@ -1,20 +1,16 @@
 //! Invariant 4: failures are the distinct (rollout, phase, member) with a failed outcome.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use baton_rollout::member::file::Stage;
-use baton_rollout::{GroupState, MemberFile, Rollout, TurnState};
+use baton_rollout::{GroupState, Rollout, TurnState};
 use baton_types::policy::OnFailure;
 use baton_types::{NodeId, RolloutId};
-use baton_wire::{TurnId, TurnOutcome};
 
 /// What was seen of outcomes.
 #[derive(Clone, Debug, Default)]
 pub struct CountCheck {
     /// Members whose turn stands as failed, counted from the changes alone.
     failed: BTreeSet<(RolloutId, u8, NodeId)>,
-    /// Failed outcomes that a member's disk holds and its leader has not kept yet.
-    told: BTreeMap<NodeId, TurnId>,
 }
 
 impl CountCheck {
@@ -58,46 +54,6 @@ impl CountCheck {
         }
         Ok(())
     }
-
-    /// A member's disk lost what it held.
-    pub fn lost(&mut self, node: NodeId) {
-        self.told.remove(&node);
-    }
-
-    /// A member's record is durable.
-    ///
-    /// # Errors
-    ///
-    /// It forgot a failed outcome that no committed record holds.
-    pub fn member(
-        &mut self,
-        node: NodeId,
-        name: &str,
-        file: &MemberFile,
-        state: Option<&GroupState>,
-    ) -> Result<(), String> {
-        let failed = file
-            .turn
-            .as_ref()
-            .filter(|turn| matches!(turn.stage, Stage::Ended { outcome: TurnOutcome::Failed, .. }));
-        let told = match failed {
-            Some(turn) => self.told.insert(node, turn.turn).filter(|told| *told != turn.turn),
-            None => self.told.remove(&node),
-        };
-        let (Some(told), Some(state)) = (told, state) else { return Ok(()) };
-        let rollout = state
-            .rollout
-            .as_deref()
-            .filter(|rollout| rollout.id == told.rollout && rollout.phase == told.phase);
-        let turn = rollout.and_then(|rollout| rollout.turn(node));
-        match turn {
-            Some(turn) if turn.attempts == told.attempt && turn.state.is_open() => Err(format!(
-                "{name} forgot the failure of its turn, which stands as {}",
-                turn.state
-            )),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Whether more failed than the policy allows and an end of the offers follows from it.
@@ -119,10 +75,7 @@ fn newly(before: &Rollout, after: &Rollout, state: TurnState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::samples::{node, rollout, running, turn, with};
-    use baton_rollout::TurnFile;
-    use baton_types::Moment;
-    use baton_wire::{Manner, Terms};
+    use crate::check::samples::{rollout, running, turn, with};
 
     #[test]
     fn a_member_that_is_counted_twice_is_seen() {
@@ -146,42 +99,5 @@ mod tests {
         let mut tolerant = failed.clone();
         rollout(&mut tolerant).plan.update.on_failure = OnFailure::Continue;
         assert_eq!(CountCheck::default().record(Some(&tolerant), &offered), Ok(()));
-    }
-
-    #[test]
-    fn a_failure_that_a_member_forgets_before_it_is_committed_is_seen() {
-        let taken = with(&running(), 1, TurnState::Taken);
-        let of = taken.rollout.as_deref().expect("one");
-        let id = TurnId { rollout: of.id, phase: 1, attempt: 1 };
-        let file = MemberFile {
-            turn: Some(TurnFile {
-                turn: id,
-                terms: Terms {
-                    manner: Manner::Bring,
-                    target: of.to.clone(),
-                    baseline: None,
-                    depot: String::new(),
-                    start_timeout: std::time::Duration::ZERO,
-                    monitor: std::time::Duration::ZERO,
-                    ready_timeout: std::time::Duration::ZERO,
-                    on_not_ready: baton_types::policy::OnNotReady::Fail,
-                },
-                stage: Stage::Ended {
-                    outcome: TurnOutcome::Failed,
-                    begun: true,
-                    reason: "".into(),
-                },
-                boot: [0; 16],
-                boots: 0,
-                since: Moment(0),
-            }),
-            ..MemberFile::default()
-        };
-        let mut check = CountCheck::default();
-        assert_eq!(check.member(node(1), "n1", &file, Some(&taken)), Ok(()));
-        let failed = with(&taken, 1, TurnState::Failed);
-        let forgot = MemberFile::default();
-        assert_eq!(check.clone().member(node(1), "n1", &forgot, Some(&failed)), Ok(()));
-        assert!(check.member(node(1), "n1", &forgot, Some(&taken)).is_err());
     }
 }

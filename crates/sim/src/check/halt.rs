@@ -51,11 +51,11 @@ impl HaltCheck {
     /// # Errors
     ///
     /// No committed record says so.
-    pub fn acknowledged(
+    pub fn acknowledged<'a>(
         self,
         id: CommandId,
         action: &CommandAction,
-        state: Option<&GroupState>,
+        states: impl IntoIterator<Item = &'a GroupState>,
     ) -> Result<(), String> {
         // The ledger's own matter: what they ask for is not in the content of its record.
         let of_ledger = matches!(
@@ -67,9 +67,9 @@ impl HaltCheck {
         if of_ledger {
             return Ok(());
         }
-        match state.and_then(|state| state.answer_to(id)) {
-            Some(_) => Ok(()),
-            None => Err(format!("{action:?} as {id:?}, which no committed record holds")),
+        match states.into_iter().any(|state| state.answer_to(id).is_some()) {
+            true => Ok(()),
+            false => Err(format!("{action:?} as {id:?}, which no committed record holds")),
         }
     }
 }

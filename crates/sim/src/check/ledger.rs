@@ -16,6 +16,8 @@ pub struct LedgerCheck {
     commits: BTreeMap<LineageId, BTreeMap<Mark, u64>>,
     /// Lineages that are over, and by which.
     replaced: BTreeMap<LineageId, LineageId>,
+    /// Those of them that committed that they give way: their last word.
+    gave_way: BTreeSet<LineageId>,
     /// Groups may form apart in this world, and meet.
     meeting: bool,
     files: Vec<Option<OnDisk>>,
@@ -40,6 +42,7 @@ impl LedgerCheck {
             leaders: BTreeMap::new(),
             commits: BTreeMap::new(),
             replaced: BTreeMap::new(),
+            gave_way: BTreeSet::new(),
             meeting: false,
             files: vec![None; hosts],
             nodes: BTreeMap::new(),
@@ -52,9 +55,18 @@ impl LedgerCheck {
         self.meeting = true;
     }
 
-    /// Whether several lineages may decide side by side, until they have met.
-    pub fn may_form_apart(&self) -> bool {
-        self.meeting
+    /// The lineage that goes on instead of that one; itself if none took its place.
+    pub fn successor(&self, mut lineage: LineageId) -> LineageId {
+        // None takes the place of one that is over, so this comes to an end.
+        while let Some(by) = self.replaced.get(&lineage) {
+            lineage = *by;
+        }
+        lineage
+    }
+
+    /// The lineage of the file that a host has on its disk.
+    pub fn lineage_on(&self, host: usize) -> Option<LineageId> {
+        self.files[host].as_ref()?.lineage
     }
 
     /// A host leads.
@@ -93,6 +105,9 @@ impl LedgerCheck {
                 Some(known) if *known == content => Ok(false),
                 // A leader that follows repeats the last word.
                 _ if record.absorbed_by == Some(*by) => Ok(false),
+                // Its nodes left it one by one, without a leader: those that are left may find one,
+                // and what they decide is forgotten.
+                _ if self.meeting && !self.gave_way.contains(&lineage) => Ok(false),
                 _ => Err(format!("{name} commits {mark:?} in {lineage:?}, which {by:?} replaced")),
             };
         }
@@ -110,10 +125,13 @@ impl LedgerCheck {
             }
         }
         if let Some(by) = record.absorbed_by {
-            if self.replaced.contains_key(&by) {
-                return Err(format!("{name} gives {lineage:?} up for {by:?}, which is over"));
+            self.gives_way(name, lineage, by)?;
+        }
+        // What it says of another one is known to it from somebody who left that.
+        for other in record.replaces.iter().filter(|other| self.commits.contains_key(other)) {
+            if self.successor(lineage) != *other {
+                self.replaced.entry(*other).or_insert(lineage);
             }
-            self.replaced.insert(lineage, by);
         }
         let commits = self.commits.entry(record.lineage).or_default();
         match commits.get(&mark) {
@@ -138,6 +156,20 @@ impl LedgerCheck {
                 .is_some_and(|(lineage, held)| *lineage == record.lineage && *held >= mark)
         })?;
         Ok(true)
+    }
+
+    /// Lineages that committed that they give way.
+    pub fn gave_way(&self) -> usize {
+        self.gave_way.len()
+    }
+
+    fn gives_way(&mut self, name: &str, lineage: LineageId, by: LineageId) -> Result<(), String> {
+        if self.successor(by) == lineage {
+            return Err(format!("{name} gives {lineage:?} up for {by:?}, which is over"));
+        }
+        self.gave_way.insert(lineage);
+        self.replaced.insert(lineage, by);
+        Ok(())
     }
 
     /// A host notices only now, after later commits, that a record was committed: a leader that
@@ -175,6 +207,13 @@ impl LedgerCheck {
             self.nodes.insert((node, file.file), (record.lineage, record.mark()));
             let held = self.held.entry((record.lineage, record.mark())).or_default();
             held.insert((node, file.file));
+            // Who commits the last word of a lineage leaves it in the same breath.
+            let is_held = |voter: &(NodeId, FileId)| held.contains(voter);
+            if let Some(by) = record.absorbed_by
+                && on_a_majority(name, record, is_held).is_ok()
+            {
+                self.gives_way(name, record.lineage, by)?;
+            }
         }
         let new = OnDisk {
             file: file.file,
@@ -312,6 +351,46 @@ mod tests {
         assert_eq!(check.committed("n1", &one), Ok(true));
         assert!(check.clone().committed("n2", &other).is_err());
         assert!(check.committed("n1", &record(1, 3, 1)).is_err(), "after its last word");
+    }
+
+    /// Whoever commits the last word leaves the lineage in the same breath: the disks show it.
+    #[test]
+    fn a_last_word_on_most_disks_ends_a_lineage() {
+        let voter = |n| Voter { node: NodeId::from_random(n), file: FileId::from_random(7) };
+        let mut other = record(1, 1, 1);
+        other.lineage.random = [9; 16];
+        let voters = vec![voter(1), voter(2), voter(3)];
+        let last = Record { voters, absorbed_by: Some(other.lineage), ..record(1, 2, 1) };
+        let mut check = LedgerCheck::new(3);
+        check.let_form_apart();
+        assert_eq!(check.committed("n1", &record(1, 1, 1)), Ok(true));
+        assert_eq!(check.committed("n9", &other), Ok(true));
+        let held = file(1, None, Some(last.clone()));
+        for (host, ends) in [(0, false), (1, true)] {
+            let node = NodeId::from_random(host as u128 + 1);
+            assert_eq!(check.written(host, node, "n", &held), Ok(()));
+            let by = if ends { other.lineage } else { last.lineage };
+            assert_eq!((check.gave_way(), check.successor(last.lineage)), (usize::from(ends), by));
+        }
+        assert!(check.clone().committed("n1", &record(1, 3, 1)).is_err(), "after its last word");
+        let back = Record { absorbed_by: Some(last.lineage), ..other.clone() };
+        assert!(check.committed("n9", &Record { version: 2, ..back }).is_err(), "both give way");
+    }
+
+    /// Nodes of a lineage without a leader leave it one by one: what the others decide is forgotten.
+    #[test]
+    fn a_lineage_that_was_left_is_over_and_no_mistake() {
+        let mut other = record(1, 1, 1);
+        other.lineage.random = [9; 16];
+        let mut check = LedgerCheck::new(3);
+        check.let_form_apart();
+        assert_eq!(check.committed("n1", &record(1, 1, 1)), Ok(true));
+        assert_eq!(check.committed("n9", &other), Ok(true));
+        let left = record(1, 1, 1).lineage;
+        (other.version, other.replaces) = (2, vec![left]);
+        assert_eq!(check.committed("n9", &other), Ok(true));
+        assert_eq!(check.successor(left), other.lineage);
+        assert_eq!(check.committed("n1", &record(1, 2, 1)), Ok(false));
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct Known {
     pub well: BTreeSet<NodeId>,
     /// Where members stand, by the label that makes zones.
     pub zones: BTreeMap<NodeId, String>,
+    /// The places in the order of those that have a label of it.
+    pub places: BTreeMap<NodeId, i32>,
 }
 
 impl Known {
@@ -35,6 +37,42 @@ impl Known {
 }
 
 impl OrderCheck {
+    /// A rollout begins: whether it is in the order of the members' labels, which is not one alone.
+    ///
+    /// # Errors
+    ///
+    /// A member that is known to be well stands before one with an earlier place.
+    pub fn begins(
+        self,
+        old: Option<&GroupState>,
+        new: &GroupState,
+        known: &Known,
+    ) -> Result<bool, String> {
+        let Some(rollout) = new.rollout.as_deref().filter(|_| old.is_some()) else {
+            return Ok(false);
+        };
+        let was_there = |old: &GroupState| {
+            let before = [&old.rollout, &old.next].into_iter().flatten();
+            before.into_iter().any(|before| before.id == rollout.id)
+        };
+        if known.places.is_empty() || old.is_some_and(was_there) {
+            return Ok(false);
+        }
+        let zoned = rollout.policy().zone_label.is_some();
+        let place = |turn: &Turn| {
+            let zone = known.zones.get(&turn.node).filter(|_| zoned);
+            (zone, known.places.get(&turn.node).copied().unwrap_or_default())
+        };
+        let is_well = |turn: &&Turn| known.well.contains(&turn.node);
+        let well: Vec<&Turn> = rollout.turns.iter().filter(is_well).collect();
+        if let Some(pair) = well.windows(2).find(|pair| place(pair[0]) > place(pair[1])) {
+            let [before, after] = [pair[0], pair[1]].map(|turn| (turn.node, place(turn)));
+            return Err(format!("{before:?} stands before {after:?}"));
+        }
+        let places = || rollout.turns.iter().map(place);
+        Ok(places().is_sorted() && places().next() != places().next_back())
+    }
+
     /// A committed record follows another one.
     ///
     /// # Errors
@@ -164,7 +202,8 @@ mod tests {
 
     fn all_well() -> Known {
         let zones = (1..=3).map(|n| (node(n), if n < 3 { "a" } else { "b" }.to_owned()));
-        Known { well: (1..=3).map(node).collect(), zones: zones.collect() }
+        let places = BTreeMap::new();
+        Known { well: (1..=3).map(node).collect(), zones: zones.collect(), places }
     }
 
     #[test]
@@ -222,6 +261,32 @@ mod tests {
         assert!(OrderCheck.record(Some(&zoned(&old)), &zoned(&new), &all_well()).is_err());
         let over = with(&new, 2, TurnState::Passed);
         assert_eq!(OrderCheck.record(Some(&zoned(&old)), &zoned(&over), &all_well()), Ok(()));
+    }
+
+    #[test]
+    fn a_rollout_against_the_labels_is_seen() {
+        let old = GroupState::default();
+        let check = |places: [i32; 3], well: &[u128]| {
+            let places = (1..=3).map(node).zip(places).collect();
+            let well = well.iter().copied().map(node).collect();
+            let known = Known { well, places, ..Known::default() };
+            OrderCheck.begins(Some(&old), &running(), &known)
+        };
+        assert_eq!(check([-1, 0, 0], &[1, 2, 3]), Ok(true));
+        assert_eq!(check([1, 1, 1], &[1, 2, 3]), Ok(false), "one place");
+        assert!(check([1, 0, 2], &[1, 2, 3]).is_err());
+        assert_eq!(check([1, 0, 2], &[1, 3]), Ok(false), "nobody knows of the second");
+        let mut zoned = running();
+        rollout(&mut zoned).plan.update.zone_label = Some("zone".to_owned());
+        let places = [(node(1), 5), (node(3), -1)].into();
+        let in_zones = |new: &GroupState, places: &BTreeMap<NodeId, i32>| {
+            let known = Known { places: places.clone(), ..all_well() };
+            OrderCheck.begins(Some(&old), new, &known)
+        };
+        assert!(in_zones(&zoned, &places).is_err(), "the second has place 0");
+        let places = [(node(2), 5), (node(3), -1)].into();
+        assert_eq!(in_zones(&zoned, &places), Ok(true), "its zone is the later one");
+        assert!(in_zones(&running(), &places).is_err(), "without zones it comes first");
     }
 
     #[test]

@@ -1,9 +1,15 @@
 //! Records for the checkers' own tests.
 
+use std::time::Duration;
+
+use baton_rollout::member::file::Stage;
 use baton_rollout::rollout::Plan;
-use baton_rollout::{GroupState, Rollout, RolloutKind, RolloutState, Turn, TurnState};
-use baton_types::policy::{Policy, Strategy};
-use baton_types::{Name, NodeId, RolloutId, Target, WallTime};
+use baton_rollout::{
+    GroupState, MemberFile, Rollout, RolloutKind, RolloutState, Turn, TurnFile, TurnState,
+};
+use baton_types::policy::{OnNotReady, Policy, Strategy};
+use baton_types::{Moment, Name, NodeId, RolloutId, Target, WallTime};
+use baton_wire::{Manner, Terms, TurnId};
 
 use crate::depot::release;
 
@@ -66,4 +72,27 @@ pub(super) fn with(state: &GroupState, number: u128, to: TurnState) -> GroupStat
     turn.state = to;
     turn.attempts = 1;
     state
+}
+
+/// What a member has on its disk at that stage of its turn in [`running`].
+pub(super) fn member_file(stage: Stage) -> MemberFile {
+    let terms = Terms {
+        manner: Manner::Bring,
+        target: Target::of(release("2")),
+        baseline: None,
+        depot: String::new(),
+        start_timeout: Duration::ZERO,
+        monitor: Duration::ZERO,
+        ready_timeout: Duration::ZERO,
+        on_not_ready: OnNotReady::Fail,
+    };
+    let turn = TurnFile {
+        turn: TurnId { rollout: RolloutId::from_random(2), phase: 1, attempt: 1 },
+        terms,
+        stage,
+        boot: [0; 16],
+        boots: 0,
+        since: Moment(0),
+    };
+    MemberFile { turn: Some(turn), ..MemberFile::default() }
 }

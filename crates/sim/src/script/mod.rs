@@ -3,20 +3,24 @@
 //! Invariant: a file that means nothing is refused as a whole, with the step's number; nothing of
 //! it is played.
 
+mod labels;
 mod play;
+mod policy;
 mod step;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use baton_types::parse_duration;
-use baton_types::policy::{Limit, OnFailure, Policy};
+use baton_types::policy::Strategy;
 use serde::Deserialize;
 
-use crate::program::Behaviour;
+use crate::program::{Behaviour, Play};
 use crate::settings::{Setup, short_policy};
 
 pub use play::Telling;
+use policy::Table;
 use step::{Line, Step};
 
 /// A scenario that can be played.
@@ -36,11 +40,11 @@ pub enum ScriptError {
     #[error("`{key}`: {found}; allowed: {allowed}")]
     Value {
         /// Where.
-        key: &'static str,
+        key: String,
         /// What was found.
         found: String,
         /// What is allowed.
-        allowed: &'static str,
+        allowed: String,
     },
     /// A step that means nothing.
     #[error("step {number} (`{word}`): {what}")]
@@ -54,6 +58,12 @@ pub enum ScriptError {
     },
 }
 
+impl ScriptError {
+    fn value(key: &str, found: impl fmt::Display, allowed: &str) -> Self {
+        Self::Value { key: key.to_owned(), found: found.to_string(), allowed: allowed.to_owned() }
+    }
+}
+
 impl Script {
     /// Reads a scenario.
     ///
@@ -64,23 +74,20 @@ impl Script {
         let document: Document =
             toml::from_str(text).map_err(|cause| ScriptError::Shape(cause.to_string()))?;
         if !(1..=HOSTS_MAX).contains(&document.hosts) {
-            return Err(ScriptError::Value {
-                key: "hosts",
-                found: document.hosts.to_string(),
-                allowed: "1 to 100",
-            });
+            return Err(ScriptError::value("hosts", document.hosts, "1 to 100"));
         }
         if document.steps.len() > STEPS_MAX {
-            return Err(ScriptError::Value {
-                key: "steps",
-                found: document.steps.len().to_string(),
-                allowed: "up to 1000",
-            });
+            return Err(ScriptError::value("steps", document.steps.len(), "up to 1000"));
         }
         let mut setup = Setup::of(document.seed.unwrap_or(1), document.hosts);
         setup.expect = document.expect.unwrap_or(setup.expect);
-        setup.update = policy("update", &document.update)?;
-        setup.rollback = policy("rollback", &document.rollback)?;
+        if let Some(word) = &document.strategy {
+            setup.strategy = Strategy::from_word(word)
+                .ok_or_else(|| ScriptError::value("strategy", word, "rolling, at-once, none"))?;
+        }
+        setup.update = policy::read("update", &document.update, short_policy())?;
+        setup.rollback = policy::of_rollback(&document.rollback, &setup.update)?;
+        labels::read(&document.labels, &mut setup)?;
         let mut steps = Vec::new();
         let mut before = Duration::ZERO;
         for (at, line) in document.steps.iter().enumerate() {
@@ -129,50 +136,21 @@ struct Document {
     hosts: usize,
     expect: Option<u32>,
     seed: Option<u64>,
+    strategy: Option<String>,
     #[serde(default)]
-    update: BTreeMap<String, toml::Value>,
+    labels: BTreeMap<String, Table>,
     #[serde(default)]
-    rollback: BTreeMap<String, toml::Value>,
+    update: Table,
+    #[serde(default)]
+    rollback: Table,
     #[serde(default)]
     steps: Vec<Line>,
 }
 
-/// The short policy of the world, with what the file says otherwise.
-fn policy(
-    key: &'static str,
-    values: &BTreeMap<String, toml::Value>,
-) -> Result<Policy, ScriptError> {
-    let mut policy = short_policy();
-    for (name, value) in values {
-        let text = match value {
-            toml::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let set = match name.as_str() {
-            "max_unavailable" => limit(&text).map(|limit| policy.max_unavailable = limit),
-            "max_failures" => limit(&text).map(|limit| policy.max_failures = limit),
-            "on_failure" => OnFailure::from_word(&text).map(|word| policy.on_failure = word),
-            "start_timeout" => span(&text).map(|span| policy.start_timeout = span),
-            "monitor" => span(&text).map(|span| policy.monitor = span),
-            "turn_timeout" => span(&text).map(|span| policy.turn_timeout = span),
-            "progress_timeout" => span(&text).map(|span| policy.progress_timeout = span),
-            _ => None,
-        };
-        if set.is_none() {
-            return Err(ScriptError::Value {
-                key,
-                found: format!("{name} = {value}"),
-                allowed: "max_unavailable and max_failures (2 or \"25%\"), on_failure (pause, \
-                          rollback, continue), start_timeout, monitor, turn_timeout and \
-                          progress_timeout (\"10s\")",
-            });
-        }
-    }
-    Ok(policy)
-}
-
-fn limit(text: &str) -> Option<Limit> {
-    text.parse().ok()
+/// The host of that name, counted from 0.
+fn host_named(name: &str, hosts: usize) -> Option<usize> {
+    let number = name.strip_prefix('n')?.parse::<usize>().ok()?;
+    (1..=hosts).contains(&number).then(|| number - 1)
 }
 
 fn span(text: &str) -> Option<Duration> {
@@ -181,13 +159,16 @@ fn span(text: &str) -> Option<Duration> {
 
 /// How a release behaves, as a file names it.
 fn behaviour(text: &str) -> Result<Behaviour, String> {
-    let allowed = "allowed: healthy, never-healthy, exits:3s, falls-ill:2s";
+    let allowed = "allowed: healthy, never-healthy, exits:3s, falls-ill:2s, not-ready:20s, \
+                   verify-fails";
     let (word, after) = text.split_once(':').unwrap_or((text, ""));
     match (word, span(after)) {
         ("healthy", None) if after.is_empty() => Ok(Behaviour::healthy()),
         ("never-healthy", None) if after.is_empty() => Ok(Behaviour::never_healthy()),
         ("exits", Some(after)) => Ok(Behaviour::exits(after)),
         ("falls-ill", Some(after)) => Ok(Behaviour::falls_ill(after)),
+        ("not-ready", Some(span)) => Ok(Behaviour::healthy().ready(Play::NotYetFor(span))),
+        ("verify-fails", None) if after.is_empty() => Ok(Behaviour::healthy().verify(Play::No)),
         _ => Err(format!("behaviour {text:?}; {allowed}")),
     }
 }
@@ -212,23 +193,43 @@ mod tests {
         refused("hosts = 0", "1 to 100");
         refused("hosts = 101", "1 to 100");
         refused("hosts = 3\nspeed = 2", "speed");
-        refused("hosts = 3\n[update]\nmax_unavailable = \"200%\"", "max_unavailable");
-        refused("hosts = 3\n[update]\nmonitor = \"5\"", "monitor");
+        refused("hosts = 3\nstrategy = \"fast\"", "`strategy`: fast; allowed: rolling");
         for (line, part) in [
             ("at = \"1s\", do = \"fly\"", "allowed: promote"),
             ("at = \"1s\", do = \"kill\"", "`host`"),
+            ("at = \"1s\", do = \"leave\"", "`host`"),
+            ("at = \"1s\", do = \"forget\", host = \"n1\"", "`member`"),
             ("at = \"1s\", do = \"kill\", host = \"n4\"", "n1 to n3"),
             ("at = \"soon\", do = \"heal\"", "soon"),
             ("at = \"1s\", do = \"promote\", release = \"2\", behaviour = \"odd\"", "odd"),
             ("at = \"1s\", do = \"type\", host = \"n1\", command = \"dance\"", "dance"),
             ("at = \"1s\", do = \"expect\", state = \"fine\"", "fine"),
             ("at = \"1s\", do = \"expect\"", "nothing"),
+            ("at = \"1s\", do = \"expect\", baseline = \"1\", hosts = [\"n1\"]", "missing"),
         ] {
             refused(&format!("hosts = 3\nsteps = [{{ {line} }}]"), part);
         }
         let back =
             "hosts = 3\nsteps = [{ at = \"2s\", do = \"heal\" }, { at = \"1s\", do = \"heal\" }]";
         refused(back, "step 2");
+    }
+
+    #[test]
+    fn hosts_carry_the_labels_that_the_file_gives_them() {
+        let text =
+            "hosts = 2\nlabels.n2 = { rack = \"b\", order = -1 }\nupdate.zone_label = \"rack\"";
+        let setup = Script::parse(text).expect("a scenario").setup;
+        assert_eq!((setup.zone(1, 0), setup.place(1)), (Some(&"b".to_owned()), Some(-1)));
+        assert_eq!((setup.zone(0, 0), setup.place(0)), (None, None));
+        for (label, part) in [
+            ("n3.rack = \"a\"", "`labels`: \"n3\"; allowed: n1 to n2"),
+            ("n1.rack = 1", "`labels.n1.rack`: 1; allowed: a short text"),
+            ("n1.rack = \"\"", "`labels.n1.rack`"),
+            ("n1.order = \"last\"", "`labels.n1.order`: \"last\"; allowed: a number"),
+            ("n1.\"a b\" = \"a\"", "`labels.n1.a b`"),
+        ] {
+            refused(&format!("hosts = 2\nlabels.{label}"), part);
+        }
     }
 
     #[test]

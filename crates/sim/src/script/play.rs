@@ -6,7 +6,7 @@ use baton_types::CommandId;
 use rand::RngExt as _;
 
 use super::Script;
-use super::step::{Deed, Expectation, Step};
+use super::step::{Deed, Expectation, Step, host_names};
 use crate::campaign::Report;
 use crate::check::Violation;
 use crate::trace::Story;
@@ -60,6 +60,13 @@ impl World {
 
 impl World {
     fn carry_out_step(&mut self, number: usize, deed: Deed) {
+        if let Deed::Leave { host } | Deed::Forget { host, .. } = deed
+            && !self.is_up(host)
+        {
+            let what = format!("step {number}: no daemon runs on n{}", host + 1);
+            self.violate(SCENARIO, what);
+            return;
+        }
         match deed {
             Deed::Promote { release, behaviour } => self.promote(&release, behaviour),
             Deed::Demote { release } => self.demote(&release),
@@ -75,6 +82,8 @@ impl World {
             Deed::Partition { hosts } => self.partition(&hosts),
             Deed::LoseDepot { hosts } => self.lose_depot(&hosts),
             Deed::Heal => self.heal(),
+            Deed::Leave { host } => self.leave(host, false),
+            Deed::Forget { host, member } => self.forget(host, member),
             Deed::Type { host, action } => {
                 let id = CommandId::from_random(self.rng.random());
                 if self.type_with_id(host, action, Some(id)).is_none() {
@@ -121,6 +130,11 @@ impl World {
             let running = self.run(release);
             if let Some(wanted) = expected.running.filter(|wanted| *wanted != running) {
                 return Some(format!("expected {wanted} members on {release}, found {running}"));
+            }
+            let on = self.all().filter(|host| self.running(*host) == *release).collect();
+            if let Some(wanted) = expected.hosts.as_ref().filter(|wanted| **wanted != on) {
+                let [wanted, found] = [wanted, &on].map(host_names);
+                return Some(format!("expected {release} on {wanted}, found it on {found}"));
             }
         }
         let baseline = self.baseline();

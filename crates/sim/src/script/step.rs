@@ -2,6 +2,7 @@
 //!
 //! Invariant: a step names only hosts of its world, and comes no earlier than the one before it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use baton_rollout::RolloutState;
 use baton_types::{CommandAction, Version, parse_duration};
 use serde::Deserialize;
 
-use super::behaviour;
+use super::{behaviour, host_named};
 use crate::program::Behaviour;
 
 /// What happens at a time.
@@ -34,6 +35,8 @@ pub(super) enum Deed {
     Partition { hosts: Vec<usize> },
     LoseDepot { hosts: Vec<usize> },
     Heal,
+    Leave { host: usize },
+    Forget { host: usize, member: usize },
     Type { host: usize, action: CommandAction },
     Expect(Expectation),
 }
@@ -45,6 +48,8 @@ pub(super) struct Expectation {
     pub(super) state: Option<RolloutState>,
     pub(super) baseline: Option<String>,
     pub(super) running: Option<usize>,
+    /// Exactly these run the release.
+    pub(super) hosts: Option<BTreeSet<usize>>,
     pub(super) within: Duration,
 }
 
@@ -56,6 +61,7 @@ pub(super) struct Line {
     pub(super) r#do: String,
     host: Option<String>,
     hosts: Option<Vec<String>>,
+    member: Option<String>,
     from: Option<String>,
     to: Option<String>,
     release: Option<String>,
@@ -79,6 +85,7 @@ impl fmt::Display for Expectation {
             (None, None) => {}
         }
         parts.extend(self.running.map(|running| format!("{running} members run it")));
+        parts.extend(self.hosts.as_ref().map(|hosts| format!("{} run it", host_names(hosts))));
         parts.extend(self.baseline.as_ref().map(|release| format!("the baseline is {release}")));
         f.write_str(&parts.join(", "))
     }
@@ -126,6 +133,11 @@ impl Reader<'_> {
             "partition" => Deed::Partition { hosts: self.several()? },
             "lose-depot" => Deed::LoseDepot { hosts: self.several()? },
             "heal" => Deed::Heal,
+            "leave" => Deed::Leave { host: self.host()? },
+            "forget" => Deed::Forget {
+                host: self.host()?,
+                member: self.named(line.member.as_deref(), "member")?,
+            },
             "type" => Deed::Type { host: self.host()?, action: self.action()? },
             "expect" => Deed::Expect(self.expectation()?),
             _ => return Err(format!("no such step; allowed: {DEEDS}")),
@@ -138,11 +150,8 @@ impl Reader<'_> {
 
     fn named(&self, name: Option<&str>, key: &str) -> Result<usize, String> {
         let name = name.ok_or_else(|| format!("`{key}` is missing"))?;
-        let number = name.strip_prefix('n').and_then(|digits| digits.parse::<usize>().ok());
-        match number {
-            Some(number) if (1..=self.hosts).contains(&number) => Ok(number - 1),
-            _ => Err(format!("`{key}` {name:?}; allowed: n1 to n{}", self.hosts)),
-        }
+        host_named(name, self.hosts)
+            .ok_or_else(|| format!("`{key}` {name:?}; allowed: n1 to n{}", self.hosts))
     }
 
     fn several(&self) -> Result<Vec<usize>, String> {
@@ -190,6 +199,10 @@ impl Reader<'_> {
             state: line.state.as_deref().map(state).transpose()?,
             baseline: line.baseline.clone(),
             running: line.running,
+            hosts: match &line.hosts {
+                Some(_) => Some(self.several()?.into_iter().collect()),
+                None => None,
+            },
             within: line.within.as_deref().map(span).transpose()?.unwrap_or_default(),
         };
         let nothing =
@@ -197,13 +210,24 @@ impl Reader<'_> {
         if nothing {
             return Err("expects nothing: say `release`, `state` or `baseline`".to_owned());
         }
-        if expected.running.is_some() && expected.release.is_none() {
-            return Err("`running` counts members on a `release`, which is missing".to_owned());
+        let counts = expected.running.is_some() || expected.hosts.is_some();
+        if counts && expected.release.is_none() {
+            let what = "`running` and `hosts` are members on a `release`, which is missing";
+            return Err(what.to_owned());
         }
         if expected.within > TIME_MAX {
             return Err("`within`; allowed: up to 24h".to_owned());
         }
         Ok(expected)
+    }
+}
+
+/// "n1, n3"; "none" of nobody.
+pub(super) fn host_names(hosts: &BTreeSet<usize>) -> String {
+    let names: Vec<String> = hosts.iter().map(|host| format!("n{}", host + 1)).collect();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
     }
 }
 
@@ -239,4 +263,4 @@ fn state(word: &str) -> Result<RolloutState, String> {
 const TIME_MAX: Duration = Duration::from_secs(86_400);
 
 const DEEDS: &str = "promote, demote, kill, power-off, start, suspend, stop, clock, cut, \
-                     partition, lose-depot, heal, type, expect";
+                     partition, lose-depot, heal, leave, forget, type, expect";

@@ -59,7 +59,7 @@ fn a_restart_survives_the_loss_of_its_leader_and_of_the_daemon_in_its_turn() {
 fn a_member_that_does_not_come_up_again_pauses_the_restart_and_its_release_stays_good() {
     let mut world = five();
     let sick = world.all().find(|host| Some(*host) != world.leader()).expect("a follower");
-    world.depot.publish_on("1", sick, Behaviour::never_healthy());
+    world.depot().publish_on("1", sick, Behaviour::never_healthy());
     let asked = world.leader().expect("a leader");
     world.must(asked, CommandAction::Restart);
     follow(&mut world, RolloutKind::Restart, State::Paused);
@@ -73,7 +73,7 @@ fn a_member_that_does_not_come_up_again_pauses_the_restart_and_its_release_stays
     assert_eq!(world.run("2"), 5);
     world.must(asked, CommandAction::Restart);
     follow(&mut world, RolloutKind::Restart, State::Completed);
-    world.depot.publish_on("1", sick, Behaviour::healthy());
+    world.depot().publish_on("1", sick, Behaviour::healthy());
     world.must(asked, CommandAction::Rollback { to: None });
     world.run_until("everybody is back on 1", MINUTE * 20, |world| {
         world.rollout_ended() && world.baseline() == "1" && world.run("1") == 5

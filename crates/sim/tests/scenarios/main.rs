@@ -5,6 +5,7 @@
 //! short times, unless said otherwise. Release 1 is the baseline.
 
 mod again;
+mod groups;
 mod lineages;
 mod members;
 mod nights;

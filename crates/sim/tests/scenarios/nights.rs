@@ -69,3 +69,18 @@ fn s55_clocks_that_step_by_a_year_have_no_effect() {
         assert_eq!(world.starts("2", host), 1, "n{} started it more than once", host + 1);
     }
 }
+
+/// What a member knew of its program when its machine stood still says nothing of how it is now: the
+/// others wait for the first check after that.
+#[test]
+fn a_program_that_fell_ill_while_its_machine_stood_still_counts_as_ill_from_its_first_word_on() {
+    let mut world = five();
+    let ill = world.all().rfind(|host| Some(*host) != world.leader()).expect("another");
+    world.suspend(ill, seconds(60));
+    let falls_ill = Behaviour::falls_ill(world.now());
+    world.depot().publish_on("1", ill, falls_ill);
+    world.pass(seconds(20));
+    world.promote("2", Behaviour::healthy());
+    world.pass(seconds(60));
+    assert_eq!(world.touched("2").first(), Some(&ill), "{}", world.story());
+}

@@ -99,8 +99,8 @@ fn s19_demotion_mid_way_does_what_the_policy_says() {
 #[test]
 fn s41_two_starts_at_once_never_run_both() {
     let mut world = five();
-    world.depot.publish("2", Behaviour::healthy());
-    world.depot.publish("3", Behaviour::healthy());
+    world.depot().publish("2", Behaviour::healthy());
+    world.depot().publish("3", Behaviour::healthy());
     let hosts: Vec<usize> = world.all().filter(|host| Some(*host) != world.leader()).collect();
     let two = world.type_at(hosts[0], CommandAction::Start { version: version("2") });
     let three = world.type_at(hosts[1], CommandAction::Start { version: version("3") });

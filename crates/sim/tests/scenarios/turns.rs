@@ -58,9 +58,9 @@ fn s08_and_s10_a_failed_update_goes_back_and_its_release_stays_rejected() {
     let mut world =
         five_with(|setup| setup.update.on_failure = OnFailure::Rollback, Behaviour::healthy());
     let order: Vec<usize> = world.all().filter(|host| Some(*host) != world.leader()).collect();
-    world.depot.publish("2", Behaviour::healthy());
-    world.depot.publish_on("2", order[2], Behaviour::never_healthy());
-    world.depot.promote("2", false);
+    world.depot().publish("2", Behaviour::healthy());
+    world.depot().publish_on("2", order[2], Behaviour::never_healthy());
+    world.depot().promote("2", false);
     let mut most_down = 0;
     while !world.is("2", State::RolledBack) {
         world.pass(std::time::Duration::from_millis(20));
@@ -82,7 +82,7 @@ fn s08_and_s10_a_failed_update_goes_back_and_its_release_stays_rejected() {
         "{}",
         pending.reason
     );
-    world.depot.publish("2", Behaviour::healthy());
+    world.depot().publish("2", Behaviour::healthy());
     world.must(follower, CommandAction::Retry);
     world.run_until_is("2", State::Completed);
     world.promote("3", Behaviour::healthy());
@@ -94,7 +94,7 @@ fn s08_and_s10_a_failed_update_goes_back_and_its_release_stays_rejected() {
 fn s31_an_ill_member_goes_first_and_is_healed_by_the_update() {
     let mut world = five();
     let ill = world.all().rfind(|host| Some(*host) != world.leader()).expect("a member");
-    world.depot.publish_on("1", ill, Behaviour::never_healthy());
+    world.depot().publish_on("1", ill, Behaviour::never_healthy());
     world.pass(seconds(10));
     assert!(!world.serves(ill));
     world.promote("2", Behaviour::healthy());
@@ -173,9 +173,9 @@ fn a_claim_after_a_restart_asks_the_budget_again() {
     };
     let mut world = five_with(tolerant, Behaviour::healthy());
     let order: Vec<usize> = world.all().filter(|host| Some(*host) != world.leader()).collect();
-    world.depot.publish("2", Behaviour::healthy());
-    world.depot.publish_on("2", order[0], Behaviour::never_healthy());
-    world.depot.promote("2", false);
+    world.depot().publish("2", Behaviour::healthy());
+    world.depot().publish_on("2", order[0], Behaviour::never_healthy());
+    world.depot().promote("2", false);
     world.run_until("a failure that is let pass", seconds(120), |world| {
         world.turn(order[0]) == Some(Turn::Failed)
     });

@@ -4,6 +4,7 @@ use baton_node::{NodeRef, Reply, Request};
 use baton_rollout::{RolloutState as State, TurnState as Turn};
 use baton_sim::scenario::MINUTE;
 use baton_sim::{Behaviour, Setup, World};
+use baton_types::CommandAction;
 use baton_types::policy::Limit;
 
 use crate::{five, seconds};
@@ -146,4 +147,31 @@ fn who_is_needed_is_told_so_when_it_asks_to_leave() {
     let request = world.ask(others[1], Request::RingLeave { force: false });
     world.run_until("the answer", MINUTE, |world| world.reply(request).is_some());
     assert!(matches!(world.reply(request), Some(Reply::Done(_))), "{:?}", world.reply(request));
+}
+
+/// Members believe in no leader that has left: it must not go on beside the next one, nor be elected
+/// with the vote that it kept.
+#[test]
+fn a_leader_that_leaves_by_force_leads_no_more() {
+    let mut world = five();
+    let old = world.leader().expect("a leader");
+    world.leave(old, true);
+    world.run_until("another leader", seconds(10), |world| {
+        world.leader().is_some_and(|leader| leader != old)
+    });
+    world.promote("2", Behaviour::healthy());
+    world.run_until_is("2", State::Completed);
+    assert_eq!((world.run("2"), world.running(old)), (4, "1".to_owned()));
+    let next = world.leader().expect("a leader");
+    assert_eq!(world.status(next).voters.len(), 4, "{}", world.story());
+    let own = world.status(old);
+    assert_eq!((own.quorum, own.leader), (false, None));
+    assert!(own.quorum_reason.contains("has left the ring"), "{}", own.quorum_reason);
+    let request = world.type_at(old, CommandAction::Pause);
+    let said = world.reply(request);
+    assert!(matches!(said, Some(Reply::Refused { .. })), "{said:?}");
+    world.restart_daemon(old, seconds(1));
+    world.run_until("its vote and its release", MINUTE * 2, |world| {
+        world.running(old) == "2" && world.voters() == 5
+    });
 }

@@ -11,7 +11,7 @@ use baton_types::member::Health;
 use baton_types::{Moment, Text, format_duration};
 
 use super::{Phase, Service};
-use crate::limits::{ADOPTED_HEALTHY_AFTER, ANSWER_GRACE, CHECK_INTERVAL_MIN};
+use crate::limits::{ADOPTED_HEALTHY_AFTER, ANSWER_GRACE, CHECK_INTERVAL_MIN, LATE_MIN};
 use crate::messages::{CheckResult, ServiceEvent, ServiceOutput};
 use crate::verdict::{self, with_output};
 
@@ -141,6 +141,28 @@ impl Service {
         }
     }
 
+    /// To be called before anything else that happens at `now`. If a check should have been over or
+    /// begun long ago, this machine or its daemon stood still, and what was seen before says nothing of
+    /// how the program is now: its health is unknown until the next checks say so. True if that is new.
+    pub fn notice_late(&mut self, now: Moment) -> bool {
+        let Some(program) = self.program.as_ref() else { return false };
+        let (launch, healthy) = (&program.launch, self.state.health.is_healthy());
+        let watched = self.phase == Phase::Up && launch.manifest.health.is_some() && healthy;
+        let most = launch.health_timing.interval().max(LATE_MIN);
+        let is_late = self.watch.next_due().is_some_and(|due| now.since(due) > most);
+        if !watched || !is_late {
+            return false;
+        }
+        self.watch.stop();
+        self.watch.next = Some(now);
+        (self.watch.passes, self.watch.failures) = (0, 0);
+        self.state.health = Health::Unknown;
+        self.state.health_text = Text::from("not checked since this machine stood still");
+        self.tell(ServiceEvent::BecameUnknown);
+        self.finish_entry(now);
+        true
+    }
+
     /// Does what is due while the program is watched.
     pub(super) fn watch_due(&mut self, now: Moment) {
         let Some(launch) = self.program.as_ref().map(|program| Arc::clone(&program.launch)) else {
@@ -191,7 +213,9 @@ impl Service {
         self.watch.passes = 0;
         self.watch.failures = self.watch.failures.saturating_add(1);
         let (failures, needed) = (self.watch.failures, timing.unhealthy_after());
-        if healthy && failures < needed {
+        // One that stood still after it was healthy has the same patience.
+        let was_well = self.watch.was_healthy && !self.watch.told_unhealthy;
+        if was_well && failures < needed {
             self.state.health_text = with_output(&format!("failed {failures} of {needed}"), &text);
             return;
         }

@@ -346,3 +346,87 @@ fn texts_alone_are_announced_rarely() {
         > 1s",
     );
 }
+
+#[test]
+fn after_a_standstill_the_health_is_unknown_until_it_was_checked() {
+    check(
+        "run 1
+        > launch 1 demo/1
+        > changed
+        launched 1 10
+        > started 10
+        > changed
+        stand-still 60000
+        > check 2 3s
+        checked 2 ok a
+        > first healthy
+        > changed
+        stand-still 2000
+        > check 3 3s
+        checked 3 ok b
+        stand-still 2001
+        > health unknown
+        > check 4 3s
+        > changed
+        checked 4 ok c
+        > healthy
+        > changed
+        next
+        > check 5 3s
+        stand-still 14001
+        > health unknown
+        > check 6 3s
+        > changed
+        checked 5 ok late
+        checked 6 critical d
+        > unhealthy critical: d
+        > changed
+        stand-still 60000
+        > check 7 3s
+        status
+        > running critical d",
+    );
+}
+
+#[test]
+fn after_a_standstill_the_thresholds_are_the_same() {
+    check(
+        "run 1 thrice
+        > launch 1 demo/1
+        > changed
+        launched 1 10
+        > started 10
+        > changed
+        next
+        > check 2 3s
+        checked 2 ok
+        next
+        > check 3 3s
+        checked 3 ok
+        next
+        > check 4 3s
+        checked 4 ok
+        > first healthy
+        > changed
+        stand-still 2001
+        > health unknown
+        > check 5 3s
+        > changed
+        checked 5 ok a
+        status
+        > running unknown passed 1 of 3: a
+        next
+        > check 6 3s
+        checked 6 critical b
+        status
+        > running unknown failed 1 of 3: b
+        next
+        > check 7 3s
+        checked 7 critical c
+        next
+        > check 8 3s
+        checked 8 critical d
+        > unhealthy critical: d
+        > changed",
+    );
+}

@@ -72,6 +72,12 @@ fn play(service: &mut Service, now: &mut Moment, step: &str) -> Vec<String> {
             *now = *now + Duration::from_millis(number(1));
             service.tick(*now);
         }
+        // Nothing runs meanwhile, not even what is due.
+        "stand-still" => {
+            *now = *now + Duration::from_millis(number(1));
+            service.notice_late(*now);
+            service.tick(*now);
+        }
         "due" => {
             let due = service.next_tick().map(|next| format_duration(next.since(*now)));
             return vec![due.unwrap_or("never".to_owned())];
@@ -137,6 +143,7 @@ fn show(output: &ServiceOutput) -> String {
             ServiceEvent::FirstHealthy => "first healthy".to_owned(),
             ServiceEvent::BecameHealthy => "healthy".to_owned(),
             ServiceEvent::BecameUnhealthy { health, text } => format!("unhealthy {health}: {text}"),
+            ServiceEvent::BecameUnknown => "health unknown".to_owned(),
             ServiceEvent::Exited { text, .. } => text.to_string(),
             ServiceEvent::StartFailed { text } => format!("start failed: {text}"),
             ServiceEvent::PostStopFailed { text } => format!("post_stop failed: {text}"),
