@@ -111,7 +111,7 @@ fn bodies() -> Vec<LedgerBody> {
         LedgerBody::Propose(Proposal {
             lineage: lineage(),
             proposer: voter,
-            voters: vec![node()],
+            voters: vec![voter],
             reform: Some(reform),
         }),
         LedgerBody::Accept { lineage: lineage() },
