@@ -85,24 +85,24 @@ impl Shared {
             .members()
             .filter(|member| member.state.is_reachable() && member.node != me && member.node != to);
         let through = others.map(|member| member.addr).sample(&mut self.rng, RELAYS);
-        let relayed = Relayed { from: me, to, message: Box::new(message.clone()) };
+        let version = self.ring.addr_of(to).map(|addr| self.peers.version_for(addr));
+        let relayed = version.and_then(|version| Relayed::new(me, to, version, message));
+        let Some(relayed) = relayed else { return };
         for addr in through {
             self.send_to(addr, vec![Message::Relayed(relayed.clone())], false);
         }
     }
 
-    /// Passes on what `sender` handed to this node for another one; the message itself if it is for
-    /// this node.
+    /// Passes on what `sender` handed to this node for another one, whether this one could read it or
+    /// not; the message itself if it is for this node.
     pub(crate) fn take_relayed(&mut self, sender: NodeId, relayed: Relayed) -> Option<Message> {
-        if matches!(*relayed.message, Message::Ring(_) | Message::Relayed(_)) {
-            return None;
-        }
         if relayed.to == self.me {
             if relayed.from == self.me || self.ring.member(relayed.from).is_none() {
                 return None;
             }
+            let message = relayed.open(self.peers.ours())?;
             self.relays.heard_of(self.moment, relayed.from);
-            return Some(*relayed.message);
+            return Some(message);
         }
         if sender == relayed.from
             && let Some(member) = self.ring.member(relayed.to)
