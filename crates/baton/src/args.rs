@@ -297,7 +297,7 @@ mod tests {
             ("rollout start r.d --timeout 5s", ErrorKind::MissingRequiredArgument, "--wait"),
             ("sim", ErrorKind::MissingRequiredArgument, "--seeds"),
             ("sim --seeds 5", ErrorKind::ValueValidation, "for example 1..2000"),
-            ("sim --seed 1 --generation 0", ErrorKind::ValueValidation, "one of 1, 2, 3"),
+            ("sim --seed 1 --generation 0", ErrorKind::ValueValidation, "one of 1, 2, 3, 4"),
             ("sim --seeds 9..8", ErrorKind::ValueValidation, "both included"),
             ("sim --seeds 1..99999999", ErrorKind::ValueValidation, "at most 10000000"),
             ("sim --seeds 1..9 --hosts 1", ErrorKind::ValueValidation, "from 2 to 50"),

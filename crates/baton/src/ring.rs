@@ -49,8 +49,9 @@ pub(crate) async fn run(
 }
 
 fn table(members: &[RingMemberStatus]) -> Vec<String> {
-    let mut table =
-        Table::new(&["NAME", "ADDRESS", "STATE", "SINCE", "VERSION", "GROUPS", "NODE", "NOTE"]);
+    let mut table = Table::new(&[
+        "NAME", "ADDRESS", "STATE", "SINCE", "VERSION", "PROTOCOL", "GROUPS", "NODE", "NOTE",
+    ]);
     for member in members {
         let me = if member.me { "this node" } else { "" };
         let note = match (me, member.note.as_str()) {
@@ -64,6 +65,7 @@ fn table(members: &[RingMemberStatus]) -> Vec<String> {
             member.state.clone(),
             format_duration(Duration::from_secs(member.since_seconds)),
             member.version.clone(),
+            member.protocol.clone(),
             member.groups.join(" "),
             member.node.clone(),
             note,
@@ -225,13 +227,14 @@ mod tests {
     fn members_are_a_table() {
         let mut me = member("n1", "alive");
         me.me = true;
+        me.protocol = "1-2".to_owned();
         me.groups = vec!["a.b".to_owned(), "c.d".to_owned()];
         assert_eq!(
             table(&[me, member("n2", "suspect")]),
             [
-                "NAME  ADDRESS        STATE    SINCE   GROUPS   NODE   NOTE",
-                "n1    10.0.0.1:7117  alive    1m 30s  a.b c.d  id-n1  this node",
-                "n2    10.0.0.1:7117  suspect  1m 30s           id-n2",
+                "NAME  ADDRESS        STATE    SINCE   PROTOCOL  GROUPS   NODE   NOTE",
+                "n1    10.0.0.1:7117  alive    1m 30s  1-2       a.b c.d  id-n1  this node",
+                "n2    10.0.0.1:7117  suspect  1m 30s                     id-n2",
             ]
         );
     }

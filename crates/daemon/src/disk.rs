@@ -108,7 +108,7 @@ pub(crate) fn describe(error: &dyn std::error::Error) -> String {
 }
 
 /// What the node's files begin with; the rest of the folder belongs to others.
-const PREFIXES: [&str; 4] = ["ledger.", "turn.", "service.", "outcomes."];
+const PREFIXES: [&str; 5] = ["ledger.", "turn.", "service.", "outcomes.", "members."];
 
 /// Format of the node's files.
 const FORMAT: u16 = 1;
@@ -124,7 +124,14 @@ mod tests {
     fn every_name_of_a_group_is_written_and_found_again() {
         let dir = tempfile::tempdir().expect("a folder");
         let data = dir.path().join("data");
-        let names = ["ring", "turn.a.new", "ledger.a.tmp", "service.a.damaged-1", "outcomes.a.b"];
+        let names = [
+            "ring",
+            "turn.a.new",
+            "ledger.a.tmp",
+            "service.a.damaged-1",
+            "outcomes.a.b",
+            "members.a.b",
+        ];
         let files = DurableFiles::open(&data).expect("opened");
         for name in names {
             files.write(name, FORMAT, name.as_bytes()).expect("written");

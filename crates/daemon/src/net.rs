@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use baton_node::Event;
 use baton_types::{BootNonce, NodeId};
+use baton_wire::envelope::Opened;
 use baton_wire::seal::{OVERHEAD_BYTES, Sealing};
-use baton_wire::{Envelope, Message, codec};
+use baton_wire::{Envelope, Head, Message, Versions};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{RwLock, mpsc};
 
@@ -40,11 +41,30 @@ struct Shared {
     sealing: RwLock<Sealing>,
     me: NodeId,
     boot: BootNonce,
+    versions: Versions,
     counters: NetCounters,
     strangers: strangers::Strangers,
 }
 
 impl Shared {
+    /// What this build makes of an envelope that was opened.
+    fn decode(&self, content: &[u8]) -> Result<Opened, Count> {
+        let opened = Envelope::decode(content, self.versions).map_err(|_| Count::NotDecoded)?;
+        let head = opened.envelope.head;
+        match head.sender == self.me && head.boot == self.boot {
+            true => Err(Count::FromOurselves),
+            false => Ok(opened),
+        }
+    }
+
+    /// Counts what newer builds say and this one does not understand.
+    fn count_unread(&self, head: &Head, skipped: u64) {
+        if !self.versions.speaks(head.version) {
+            self.counters.add(Count::VersionUnknown);
+        }
+        self.counters.add_all(Count::MessageSkipped, skipped);
+    }
+
     /// A packet or a stream from there came to nothing.
     fn refused(&self, from: SocketAddr, count: Count) {
         self.counters.add(count);
@@ -76,6 +96,7 @@ impl Net {
         sealing: Sealing,
         me: NodeId,
         boot: BootNonce,
+        versions: Versions,
         max_packet: usize,
         events: mpsc::Sender<Event>,
     ) -> Result<Self, NetError> {
@@ -87,6 +108,7 @@ impl Net {
             sealing: RwLock::new(sealing),
             me,
             boot,
+            versions,
             counters: NetCounters::default(),
             strangers: strangers::Strangers::default(),
         });
@@ -95,12 +117,18 @@ impl Net {
         Ok(Self { shared, peers: BTreeMap::new(), counter: AtomicU64::new(1), max_packet })
     }
 
-    /// Sends `messages` in one envelope; a loss is no error, the protocols repeat.
-    pub(crate) async fn send(&mut self, to: SocketAddr, messages: Vec<Message>, stream: bool) {
+    /// Sends `messages` in one envelope of that version; a loss is no error, the protocols repeat.
+    pub(crate) async fn send(
+        &mut self,
+        to: SocketAddr,
+        version: u8,
+        messages: Vec<Message>,
+        stream: bool,
+    ) {
         let counter = self.counter.fetch_add(1, Ordering::Relaxed);
-        let envelope =
-            Envelope { sender: self.shared.me, boot: self.shared.boot, counter, messages };
-        let Ok(content) = codec::encode(&envelope) else {
+        let Shared { me: sender, boot, versions, .. } = *self.shared;
+        let head = Head { sender, boot, counter, versions, version };
+        let Ok(content) = (Envelope { head, messages }).encode() else {
             self.shared.counters.add(Count::NotEncoded);
             return;
         };

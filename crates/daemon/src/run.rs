@@ -16,6 +16,7 @@ use baton_platform::{
 };
 use baton_types::limits::NODE_MAX_SERVICES;
 use baton_types::{BootNonce, Digest, Text};
+use baton_wire::Versions;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -136,8 +137,9 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
 
     let nonce = BootNonce::from_random(rand::random());
     let max_packet = settings.ring.timing.max_packet;
-    let net =
-        Net::open(settings.ring.bind, sealing, node_id, nonce, max_packet, packets_tx).await?;
+    let versions = Versions::OURS;
+    let bind = settings.ring.bind;
+    let net = Net::open(bind, sealing, node_id, nonce, versions, max_packet, packets_tx).await?;
     let listener = control::listen(&settings.control.socket)?;
     let page = match settings.control.http {
         Some(addr) => Some(
@@ -157,6 +159,7 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
         name: settings.node.name.clone(),
         addr,
         version: Text::new(env!("CARGO_PKG_VERSION")),
+        versions,
         nonce,
         machine_boot: machine_boot()?,
         timing: settings.ring.timing.clone(),

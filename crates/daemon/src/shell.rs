@@ -245,8 +245,8 @@ impl Shell {
         let mut unkept = BTreeMap::new();
         for effect in self.node.take_effects() {
             match effect {
-                Effect::Send { to, messages, stream } => {
-                    self.net.send(to, messages, stream).await;
+                Effect::Send { to, version, messages, stream } => {
+                    self.net.send(to, version, messages, stream).await;
                 }
                 Effect::Write { write, file, content } => self.disk.write(write, file, content),
                 Effect::ResolveSeeds => self.resolve_seeds(done),

@@ -86,6 +86,10 @@ impl Ledger {
                 self.patience()
             )));
             self.step_down(now);
+        } else if !self.can_read && lead.ready && now.since(lead.since) >= self.patience() {
+            // Whoever can read the record has it by now, and stands long before this node does.
+            self.step_down(now);
+            self.election_at = self.election_at + self.patience() * UNREAD_PATIENCE;
         } else if now >= lead.next_beat {
             self.beat(now);
             self.admit(now);
@@ -304,6 +308,9 @@ impl Ledger {
         self.send(node, body);
     }
 }
+
+/// A leader that cannot read its record stands aside for so many times its patience.
+const UNREAD_PATIENCE: u32 = 8;
 
 /// Patiences for which a leader that handed over does not stand again.
 const HANDING_OVER: u32 = 4;

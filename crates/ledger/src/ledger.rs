@@ -53,6 +53,7 @@ pub struct Ledger {
     pub(crate) election_at: Moment,
     pub(crate) lead: Option<Lead>,
     pub(crate) open_turn: bool,
+    pub(crate) can_read: bool,
     pub(crate) forming: Forming,
     pub(crate) recall: Option<Recall>,
     pub(crate) introducing: Introducing,
@@ -95,6 +96,7 @@ impl Ledger {
             election_at: now,
             lead: None,
             open_turn: false,
+            can_read: true,
             forming: Forming::new(now),
             recall: None,
             introducing: Introducing::new(now),
@@ -224,6 +226,12 @@ impl Ledger {
             self.open_turn = open_turn;
             self.tick(now);
         }
+    }
+
+    /// Tells whether this node can read what its newest record holds. One that cannot could decide
+    /// nothing: it leads only for as long as others need to get that record of it.
+    pub fn set_can_read(&mut self, can_read: bool) {
+        self.can_read = can_read;
     }
 
     /// What is to be done, in order. Call it after every other call.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use baton_types::service::ServiceSettings;
 use baton_types::timing::RingTiming;
 use baton_types::{BootNonce, Digest, GroupName, NodeId, NodeName, Text};
+use baton_wire::Versions;
 
 use crate::event::{Manifests, Revisions};
 
@@ -20,6 +21,8 @@ pub struct Boot {
     pub addr: SocketAddr,
     /// The program's version.
     pub version: Text,
+    /// What it speaks.
+    pub versions: Versions,
     /// This start of the daemon, random.
     pub nonce: BootNonce,
     /// This start of the machine, from the kernel.

@@ -134,6 +134,7 @@ const HEAD_BYTES: usize = 256;
 mod tests {
     use baton_ring::{Me, SavedRing};
     use baton_types::{BootNonce, Moment, Profile, Text};
+    use baton_wire::Versions;
 
     use super::*;
     use crate::directory::{fact_bytes, service_key};
@@ -155,6 +156,7 @@ mod tests {
                 addr: "10.0.0.1:7117".parse().expect("an address"),
                 boot: BootNonce::from_random(1),
                 version: Text::default(),
+                versions: Versions::OURS,
             },
             Profile::Lan.timing(),
             SavedRing::default(),

@@ -1,7 +1,8 @@
 //! What the members say of their services and ledgers, decoded from the ring's facts.
 //!
 //! Invariant: it holds exactly what the ring's facts hold, as far as they decode; a fact of a kind
-//! or version that this program does not know is left to the ring, which passes it on.
+//! that this program does not know is left to the ring, which passes it on, and so is what a newer
+//! build has added at the end of one.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +112,7 @@ fn put<T: serde::de::DeserializeOwned>(
     node: NodeId,
     value: Option<&[u8]>,
 ) -> Option<T> {
-    match value.and_then(|bytes| codec::decode(bytes).ok()) {
+    match value.and_then(|bytes| codec::decode_grown(bytes).ok()) {
         Some(fact) => table.entry(group.clone()).or_default().insert(node, fact),
         None => {
             let of = table.get_mut(group)?;

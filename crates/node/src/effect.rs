@@ -21,7 +21,9 @@ pub enum Effect {
     Send {
         /// Where.
         to: SocketAddr,
-        /// What, in one envelope.
+        /// In which version of the wire.
+        version: u8,
+        /// What, in one envelope; without any, its head is what is to be heard.
         messages: Vec<Message>,
         /// As a stream frame; otherwise as a datagram if the envelope fits `max_packet`, as a
         /// stream frame if not.

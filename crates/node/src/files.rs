@@ -105,12 +105,13 @@ pub(crate) fn roster(group: &GroupName) -> String {
     format!("members.{group}")
 }
 
-/// A file's value: `Ok(None)` where there is none, `Err` names what was wrong.
+/// A file's value: `Ok(None)` where there is none, `Err` names what was wrong. What a newer build has
+/// added at its end is gone with the next write.
 pub(crate) fn read<T: DeserializeOwned>(found: Option<&FoundFile>) -> Result<Option<T>, String> {
     match found {
         None => Ok(None),
         Some(FoundFile::Damaged) => Err("it failed its checksum and was moved aside".to_owned()),
-        Some(FoundFile::Content(bytes)) => codec::decode(bytes)
+        Some(FoundFile::Content(bytes)) => codec::decode_grown(bytes)
             .map(Some)
             .map_err(|cause| format!("{cause}; a new one takes its place")),
     }

@@ -17,6 +17,7 @@ mod running;
 mod seen;
 mod status;
 mod turns;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub(crate) struct Group {
     heard: bool,
     /// The bytes of a committed record that do not decode: of a newer program.
     unreadable: bool,
+    /// The version that the last one that does is written in.
+    written_in: Option<u8>,
     /// Something changed that a leader's decision depends on.
     stale: bool,
     /// The view of the members must be given to the ledger.
@@ -205,6 +208,7 @@ impl Group {
             lineage: None,
             heard: false,
             unreadable: false,
+            written_in: None,
             stale: true,
             unseen: true,
             wake: None,
@@ -348,6 +352,7 @@ impl Group {
             self.ledger.see(now.moment, &seen);
         }
         self.ledger.set_busy(now.moment, self.has_open_turn());
+        self.ledger.set_can_read(self.can_read_newest(shared));
         let outputs = self.ledger.take_outputs();
         let moved = !outputs.is_empty();
         for output in outputs {

@@ -17,6 +17,7 @@ mod group;
 mod limits;
 mod node;
 pub mod observe;
+mod peers;
 mod relays;
 pub mod request;
 mod shared;

@@ -29,6 +29,7 @@ use crate::event::Event;
 use crate::files::{self, Waiting, Writes};
 use crate::group::Group;
 use crate::limits::{READY_PATIENCE, RESOLVE_INTERVAL, ROUNDS_MAX};
+use crate::peers::Peers;
 use crate::relays::Relays;
 use crate::request::{Reply, Why};
 use crate::shared::{Shared, boot_bytes};
@@ -87,9 +88,13 @@ impl Node {
             addr: boot.addr,
             boot: boot.nonce,
             version: boot.version.clone(),
+            versions: boot.versions,
         };
         let forgotten = saved.forgotten.iter().map(|record| record.node).collect();
         let ring = Ring::new(me, boot.timing.clone(), saved, rng.random(), now.moment);
+        let mut peers = Peers::new(boot.versions);
+        ring.missing().for_each(|record| peers.recorded(record.addr, record.versions));
+        ring.members().for_each(|member| peers.recorded(member.addr, member.versions));
         let shared = Shared {
             me: boot.node,
             name: boot.name.clone(),
@@ -107,6 +112,7 @@ impl Node {
             writes: Writes::default(),
             asks: Asks::new(&boot.timing),
             relays: Relays::new(boot.timing.heartbeat),
+            peers,
             gatherings: Gatherings::default(),
             gathered: Vec::new(),
             sought: Vec::new(),

@@ -1,14 +1,13 @@
 //! What all parts of a node share: its identity, the ring, the facts, and what it wants done.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
 
 use baton_ring::Ring;
 use baton_types::facts::FactKey;
 use baton_types::timing::RingTiming;
 use baton_types::{CommandId, Digest, GroupName, Moment, NodeId, NodeName, Text};
 use baton_wire::ask::{Answer, AnswerContent, Question};
-use baton_wire::{Message, codec};
+use baton_wire::{Message, Versions, codec};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde::Serialize;
@@ -18,6 +17,7 @@ use crate::directory::Directory;
 use crate::effect::{Effect, Level, Line};
 use crate::event::{Manifests, Revisions};
 use crate::files::{Waiting, Writes};
+use crate::peers::Peers;
 use crate::relays::Relays;
 use crate::request::{Reply, Why};
 
@@ -42,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) opened: u64,
     pub(crate) asks: Asks,
     pub(crate) relays: Relays,
+    pub(crate) peers: Peers,
     pub(crate) gatherings: Gatherings,
     /// Gatherings whose last answer came; the node follows them up.
     pub(crate) gathered: Vec<Gathering>,
@@ -68,6 +69,12 @@ impl Shared {
         }
     }
 
+    /// What `node` speaks, by its record.
+    pub(crate) fn versions_of(&self, node: NodeId) -> Option<Versions> {
+        let member = self.ring.member(node).map(|member| member.versions);
+        member.or_else(|| Some(self.ring.missing_member(node)?.versions))
+    }
+
     /// Above which a service that is opened now numbers its launches, hooks and checks: the late
     /// answer to one that was unloaded must not be taken for an answer to its successor.
     pub(crate) fn first_number(&mut self) -> u64 {
@@ -84,10 +91,6 @@ impl Shared {
             self.relay(to, &message);
             self.send_to(addr, vec![message], false);
         }
-    }
-
-    pub(crate) fn send_to(&mut self, to: SocketAddr, messages: Vec<Message>, stream: bool) {
-        self.effects.push(Effect::Send { to, messages, stream });
     }
 
     /// Writes `value` as the content of `file`; whoever waits is told when it is durable. Answers

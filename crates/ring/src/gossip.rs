@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_types::{FactKey, NodeId};
 use baton_wire::RingMessage;
 use baton_wire::codec::encoded_len;
+use baton_wire::envelope::framed_len;
 
 /// What a rumour is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,9 +138,9 @@ impl Gossip {
     }
 }
 
-/// Bytes that `message` takes in an envelope: itself and the tag of its protocol.
+/// Bytes that `message` takes in an envelope: its length, the tag of its protocol and itself.
 pub(crate) fn message_len(message: &RingMessage) -> usize {
-    encoded_len(message).saturating_add(1)
+    framed_len(encoded_len(message).saturating_add(1))
 }
 
 /// How often a rumour is told in a ring of `members` reachable ones: SWIM section 4.1, with the

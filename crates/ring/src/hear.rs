@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use baton_types::limits::RING_MAX_MEMBERS;
 use baton_types::{BootNonce, Incarnation, Moment, NodeId};
-use baton_wire::ring::{ACCUSERS_MAX, ForgetRecord, MemberRecord, MemberState, Way};
+use baton_wire::ring::{
+    ACCUSERS_MAX, ForgetRecord, MORE_MAX_BYTES, MemberRecord, MemberState, Way,
+};
 
 use crate::gossip::Rumour;
 use crate::member::Member;
@@ -323,6 +325,7 @@ pub(crate) fn is_plausible(record: &MemberRecord) -> bool {
     is_addr
         && (1..=INCARNATION_MAX).contains(&record.incarnation.0)
         && record.accusers.len() <= ACCUSERS_MAX
+        && record.more.len() <= MORE_MAX_BYTES
 }
 
 fn rank(record: &MemberRecord) -> (Incarnation, MemberState, BootNonce) {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use baton_types::{BootNonce, Incarnation, Moment, NodeId, NodeName, Text};
+use baton_wire::Versions;
 use baton_wire::ring::{MemberRecord, MemberState};
 
 /// A member; see the crate's page for the states. This node itself is one, always alive until it
@@ -26,6 +27,8 @@ pub struct Member {
     pub state: MemberState,
     /// Since when it is in that state, on this node's clock; at the earliest this machine's boot.
     pub since: Moment,
+    /// What it speaks.
+    pub versions: Versions,
     /// Round trip of the last direct probe; `None` before the first.
     pub round_trip: Option<Duration>,
     /// Who could not reach it, while it is suspect; at most `ACCUSERS_MAX`.
@@ -36,6 +39,8 @@ pub struct Member {
     pub(crate) deadline: Option<Moment>,
     /// Whether it was asked for the last time before its suspicion ends.
     pub(crate) asked_last: bool,
+    /// What it says of itself to newer builds; this one passes it on.
+    pub(crate) more: Vec<u8>,
 }
 
 impl Member {
@@ -59,6 +64,8 @@ impl Member {
             age_before_since: age.saturating_sub(now.since(since)),
             deadline: None,
             asked_last: false,
+            versions: record.versions,
+            more: record.more,
         }
     }
 
@@ -79,6 +86,8 @@ impl Member {
             state: self.state,
             accusers: self.accusers.clone(),
             age_secs: u32::try_from(self.age(now).as_secs()).unwrap_or(u32::MAX),
+            versions: self.versions,
+            more: self.more.clone(),
         }
     }
 }

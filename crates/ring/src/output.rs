@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use baton_types::limits::{FACT_MAX_BYTES, NODE_MAX_FACTS};
 use baton_types::{BootNonce, FactKey, NodeId, NodeName, Text};
-use baton_wire::RingMessage;
 use baton_wire::ring::{ForgetRecord, MemberRecord, MemberState};
+use baton_wire::{RingMessage, Versions};
 use serde::{Deserialize, Serialize};
 
 /// This node, as it presents itself.
@@ -21,6 +21,8 @@ pub struct Me {
     pub boot: BootNonce,
     /// The program's version.
     pub version: Text,
+    /// What it speaks.
+    pub versions: Versions,
 }
 
 /// What a ring keeps on disk. The default is that of a new node; losing it costs one refutation.

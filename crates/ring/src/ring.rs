@@ -110,6 +110,8 @@ impl Ring {
             age_before_since: std::time::Duration::ZERO,
             deadline: None,
             asked_last: false,
+            versions: ring.me.versions,
+            more: Vec::new(),
         };
         ring.members.put(myself);
         ring.restore(now, saved);

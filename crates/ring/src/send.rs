@@ -166,8 +166,8 @@ fn message_of(
     }
 }
 
-/// What is left of `max_packet` for the envelope's head (sender, boot, length) and the seal
-/// (version, key id, nonce, ring id, counter, tag).
+/// What is left of `max_packet` for the envelope's head (sender, boot, counter, versions) and the seal
+/// (format, mode, key id, nonce, tag).
 const ENVELOPE_BYTES: usize = 128;
 
 /// Facts of up to 4 KiB in one frame: well below the largest frame.

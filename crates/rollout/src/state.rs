@@ -12,6 +12,7 @@ use baton_types::{
     CommandAnswer, CommandId, ConfigRevision, Digest, NodeId, NodeName, ReleaseId, RolloutId,
     Target, Text, WallTime,
 };
+use baton_wire::Versions;
 use baton_wire::codec::{self, CodecError};
 use serde::{Deserialize, Serialize};
 
@@ -259,29 +260,43 @@ impl GroupState {
         keep_last(&mut self.history, HISTORY_MAX);
     }
 
-    /// The bytes for the ledger's opaque record.
+    /// The bytes for the ledger's opaque record, for members that all speak `version` of the wire: it
+    /// is their first one. All versions have one layout so far.
     ///
     /// # Errors
     ///
     /// Only if the state cannot be encoded at all.
-    pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        codec::encode(self)
+    pub fn encode(&self, version: u8) -> Result<Vec<u8>, CodecError> {
+        codec::encode(&(version, self))
     }
 
-    /// A state from the ledger's opaque record; no bytes are the state of a new group.
+    /// A state from the ledger's opaque record, read by a build that speaks `ours`; no bytes are the
+    /// state of a new group. What a newer build has added at its end is left out.
     ///
     /// # Errors
     ///
-    /// Bytes that no [`GroupState::encode`] made.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
-        if bytes.is_empty() { Ok(Self::default()) } else { codec::decode(bytes) }
+    /// Bytes that no [`GroupState::encode`] made, or of a version that is not spoken.
+    pub fn decode(bytes: &[u8], ours: Versions) -> Result<Self, CodecError> {
+        let Some((version, content)) = bytes.split_first() else {
+            return Ok(Self::default());
+        };
+        if !ours.speaks(*version) {
+            let kind = "the record";
+            return Err(CodecError::Version { kind, found: *version, known: ours });
+        }
+        codec::decode_grown(content)
+    }
+
+    /// The version that [`GroupState::encode`] was given; `None` for the state of a new group.
+    pub fn version_of(bytes: &[u8]) -> Option<u8> {
+        bytes.first().copied()
     }
 
     /// Drops words until the state fits a record: reasons beyond the first few, old answers, the
     /// turns of the last rollout, old history. Decisions stay.
     pub(crate) fn fit(&mut self) {
         for cut in [Self::cut_reasons, Self::cut_answers, Self::cut_last, Self::cut_history] {
-            if codec::encoded_len(self) <= STATE_MAX_BYTES {
+            if codec::encoded_len(self) < STATE_MAX_BYTES {
                 return;
             }
             cut(self);
@@ -380,9 +395,9 @@ mod tests {
         let before = state.clone();
         assert!(codec::encoded_len(&state) > STATE_MAX_BYTES);
         state.fit();
-        let bytes = state.encode().expect("encodes");
+        let bytes = state.encode(1).expect("encodes");
         assert!(bytes.len() <= STATE_MAX_BYTES, "{} bytes", bytes.len());
-        assert_eq!(GroupState::decode(&bytes).expect("decodes"), state);
+        assert_eq!(GroupState::decode(&bytes, Versions::OURS).expect("decodes"), state);
         let decisions = |state: &GroupState| {
             let turns = state.rollout.as_deref().map(|rollout| {
                 let turns = rollout.turns.iter().map(|t| (t.node, t.state, t.attempts, t.claim));
@@ -397,8 +412,23 @@ mod tests {
 
     #[test]
     fn no_bytes_are_a_new_group_and_wrong_ones_are_refused() {
-        assert_eq!(GroupState::decode(&[]).expect("decodes"), GroupState::default());
-        assert!(GroupState::decode(&[255; 40]).is_err());
+        let decode = |bytes: &[u8]| GroupState::decode(bytes, Versions::OURS);
+        assert_eq!(decode(&[]).expect("decodes"), GroupState::default());
+        assert!(decode(&[1; 40]).is_err());
+    }
+
+    #[test]
+    fn a_newer_build_s_state_is_read_as_far_as_it_is_in_a_version_that_is_spoken() {
+        let state = huge();
+        let mut bytes = state.encode(1).expect("encodes");
+        bytes.extend([1, 2, 3]);
+        assert_eq!(GroupState::decode(&bytes, Versions::OURS).expect("decodes"), state);
+        let newer = state.encode(2).expect("encodes");
+        assert_eq!(GroupState::version_of(&newer), Some(2));
+        let unread = GroupState::decode(&newer, Versions::OURS).expect_err("not spoken");
+        assert_eq!(unread.to_string(), "the record in version 2 of the wire: 1 is known here");
+        let range = Versions::new(1, 2).expect("a range");
+        assert_eq!(GroupState::decode(&newer, range).expect("decodes"), state);
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub struct Campaign {
     /// plays as it did before.
     second: Option<StdRng>,
     third: Option<StdRng>,
+    fourth: Option<StdRng>,
     fifth: Option<StdRng>,
     fate: Fate,
 }
@@ -80,6 +81,12 @@ impl Campaign {
             campaign.world.faults.failed_stays = 500;
             campaign.third = Some(StdRng::seed_from_u64(course.seed ^ 0x7412_d111));
         }
+        if course.generation >= Generation::Fourth {
+            let mut chance = StdRng::seed_from_u64(course.seed ^ 0xb1d5_b1d5);
+            let next = [0, 300, 700, 1_000][chance.random_range(0..4)];
+            campaign.world.mix_builds(chance.random(), next);
+            campaign.fourth = Some(chance);
+        }
         campaign.fifth = fifth;
         campaign
     }
@@ -109,7 +116,7 @@ impl Campaign {
         world.faults.write_max = Duration::from_millis(rng.random_range(1..=30));
         world.faults.dies_at_write = [0, 0, 1, 4][rng.random_range(0..4)];
         let operators = world.all_groups().map(Operator::of).collect();
-        Self { world, operators, chaos, second: None, third: None, fifth: None, fate }
+        Self { world, operators, chaos, second: None, third: None, fourth: None, fifth: None, fate }
     }
 
     /// Lives it.
@@ -172,6 +179,7 @@ impl Campaign {
             self.strike();
             self.strike_second();
             self.strike_third();
+            self.strike_fourth();
             self.strike_fifth();
         }
     }
@@ -260,6 +268,16 @@ impl Campaign {
                 self.lose_a_write(host);
             }
             _ => {}
+        }
+    }
+
+    /// The fourth generation's, sometimes.
+    fn strike_fourth(&mut self) {
+        let Some(chance) = self.fourth.as_mut() else { return };
+        if chance.random_range(0..100) < 14 {
+            let host = chance.random_range(0..self.world.hosts.len());
+            let after = Duration::from_millis(chance.random_range(20..=4_000));
+            self.world.change_build(host, chance.random(), after);
         }
     }
 

@@ -35,6 +35,8 @@ pub enum Generation {
     Second = 2,
     /// And members that leave or are forgotten, disks that lie, machines that move to another address.
     Third = 3,
+    /// And two builds at once, which speak different versions of the wire.
+    Fourth = 4,
     /// And members with `order` labels, hosts that carry several groups,
     /// lineages that meet, groups that are formed anew.
     Fifth = 5,
@@ -45,7 +47,8 @@ impl Generation {
     pub const NEWEST: Self = Self::Fifth;
 
     /// All of them, oldest first.
-    pub const ALL: &'static [Self] = &[Self::First, Self::Second, Self::Third, Self::Fifth];
+    pub const ALL: &'static [Self] =
+        &[Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth];
 
     /// The generation with that number.
     pub fn numbered(number: usize) -> Option<Self> {

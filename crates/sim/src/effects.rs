@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_node::{DepotFault, Effect, Event, HookEnd, HookResult, Launch, Level};
 use baton_types::{CommandId, Digest, GroupName, NodeId, Release, Revision, Text};
-use baton_wire::{Envelope, Message, codec};
+use baton_wire::{Envelope, Message};
 
 use crate::faults::Fault;
 use crate::net::chance;
@@ -30,7 +30,9 @@ pub(crate) enum Job {
 impl World {
     pub(crate) fn carry_out(&mut self, host: usize, effect: Effect) {
         match effect {
-            Effect::Send { to, messages, stream } => self.send(host, to, messages, stream),
+            Effect::Send { to, version, messages, stream } => {
+                self.send(host, to, version, messages, stream);
+            }
             Effect::Write { write, file, content } => self.write(host, write, file, content),
             Effect::ResolveSeeds => {
                 let seeds = self.hosts.iter().take(SEEDS).map(|host| host.addr).collect();
@@ -116,12 +118,19 @@ impl World {
         self.later(after, What::Done { host, life, job: Box::new(job) });
     }
 
-    fn send(&mut self, host: usize, addr: SocketAddr, messages: Vec<Message>, stream: bool) {
-        let (sender, boot, counter) = self.hosts[host].stamp(stream);
+    fn send(
+        &mut self,
+        host: usize,
+        addr: SocketAddr,
+        version: u8,
+        messages: Vec<Message>,
+        stream: bool,
+    ) {
+        let head = self.hosts[host].stamp(version, stream);
         let from = self.hosts[host].addr;
         let Some(to) = self.host_at(addr) else { return };
         self.traffic.add(&messages);
-        let mut envelope = Envelope { sender, boot, counter, messages };
+        let mut envelope = Envelope { head, messages };
         if self.setup.through_codec {
             match through_codec(&envelope) {
                 Ok(decoded) if decoded == envelope => envelope = decoded,
@@ -132,24 +141,25 @@ impl World {
                 Err(cause) => self.violate("codec", cause),
             }
         }
+        let parcel = self.write_envelope(host, to, envelope);
         let [first, second] = self.net.ways(&mut self.rng, host, to, stream);
         if first.is_none() {
             self.tally.count(Occurrence::NothingArrived);
         }
         if let Some(after) = second {
             self.tally.count(Occurrence::ArrivedTwice);
-            let envelope = Box::new(envelope.clone());
-            self.later(after, What::Deliver { to, from, envelope });
+            let parcel = Box::new(parcel.clone());
+            self.later(after, What::Deliver { to, from, parcel });
         }
         if let Some(after) = first {
-            self.later(after, What::Deliver { to, from, envelope: Box::new(envelope) });
+            self.later(after, What::Deliver { to, from, parcel: Box::new(parcel) });
         }
     }
 
     pub(crate) fn trace_envelope(&mut self, to: usize, from: SocketAddr, envelope: &Envelope) {
         let words = envelope_words(envelope);
         if words.is_empty() {
-            let size = (envelope.counter << 8) | envelope.messages.len() as u64;
+            let size = (envelope.head.counter << 8) | envelope.messages.len() as u64;
             self.trace.quiet(self.now, to, event_kind(envelope), size);
         } else {
             let from = self.host_at(from).map_or("?", |from| &self.hosts[from].name);
@@ -290,8 +300,10 @@ impl World {
 }
 
 fn through_codec(envelope: &Envelope) -> Result<Envelope, String> {
-    let bytes = codec::encode(envelope).map_err(|cause| cause.to_string())?;
-    codec::decode(&bytes).map_err(|cause| cause.to_string())
+    let bytes = envelope.encode().map_err(|cause| cause.to_string())?;
+    let opened = Envelope::decode(&bytes, envelope.head.versions);
+    let opened = opened.map_err(|cause| cause.to_string())?;
+    Ok(opened.envelope)
 }
 
 /// Join addresses of every node: the first hosts, as a configuration would have them.

@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 
 use baton_node::{Adopted, Boot, Manifests, Node, Revisions};
 use baton_types::{BootNonce, Digest, Moment, NodeId, NodeName, Now, Text, WallTime};
+use baton_wire::Head;
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 
+use crate::builds::Build;
 use crate::departures::Standing;
 use crate::disk::Disk;
 use crate::program::Process;
@@ -27,7 +29,7 @@ pub(crate) struct Host {
     /// Whether the machine runs.
     pub(crate) powered: bool,
     pub(crate) machine_boot: u64,
-    nonce: BootNonce,
+    pub(crate) nonce: BootNonce,
     counter: u64,
     /// World time minus the machine's boot clock; before the world began for the first boot.
     booted: i64,
@@ -54,6 +56,9 @@ pub(crate) struct Host {
     pub(crate) next_pid: u32,
     /// The life in which it was told to leave the ring: only a new start joins again.
     pub(crate) leaves_in: Option<u64>,
+    /// What its daemon was built from, and what the next start takes.
+    pub(crate) build: Build,
+    pub(crate) wanted: Build,
 }
 
 /// What a host has of one group.
@@ -101,7 +106,14 @@ impl Host {
             plan: 0,
             next_pid: 100,
             leaves_in: None,
+            build: Build::Now,
+            wanted: Build::Now,
         }
+    }
+
+    /// Whether its daemon is of the next build.
+    pub(crate) fn is_next(&self) -> bool {
+        self.build == Build::Next
     }
 
     /// Whether its daemon has left the ring, or is about to.
@@ -187,6 +199,7 @@ impl Host {
             name: NodeName::new(self.name.clone()).expect("a name"),
             addr: self.addr,
             version: Text::new("0.1.0"),
+            versions: self.build.versions(),
             nonce: self.nonce,
             machine_boot: format!(
                 "{:032x}",
@@ -205,13 +218,18 @@ impl Host {
         }
     }
 
-    /// Sender, boot nonce and counter of its next envelope.
-    pub(crate) fn stamp(&mut self, stream: bool) -> (NodeId, BootNonce, u64) {
-        if stream {
-            return (self.id, self.nonce, 0);
+    /// The head of its next envelope.
+    pub(crate) fn stamp(&mut self, version: u8, stream: bool) -> Head {
+        if !stream {
+            self.counter += 1;
         }
-        self.counter += 1;
-        (self.id, self.nonce, self.counter)
+        Head {
+            sender: self.id,
+            boot: self.nonce,
+            counter: if stream { 0 } else { self.counter },
+            versions: self.build.versions(),
+            version,
+        }
     }
 }
 

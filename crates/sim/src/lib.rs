@@ -12,6 +12,7 @@
     reason = "a tool for tests: a script that asks for what cannot be is a failed test"
 )]
 
+mod builds;
 pub mod campaign;
 pub mod check;
 pub mod course;

@@ -9,6 +9,7 @@ use baton_node::{NodeRef, Reply, Request};
 use baton_rollout::{Rollout, RolloutState, TurnState};
 use baton_types::status::GroupStatus;
 use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult, Digest, Term};
+use baton_wire::Versions;
 use rand::RngExt as _;
 
 use crate::group::FIRST;
@@ -125,7 +126,9 @@ impl World {
 
     /// Size of the newest committed record's content; 0 before the first.
     pub fn record_bytes(&self) -> usize {
-        self.state().and_then(|state| state.encode().ok()).map_or(0, |bytes| bytes.len())
+        self.state()
+            .and_then(|state| state.encode(Versions::OURS.newest()).ok())
+            .map_or(0, |bytes| bytes.len())
     }
 
     /// How many vote, as the leader has it; 0 without one.

@@ -148,6 +148,14 @@ occurrences! {
     AddressChanged, "machine back under a new address";
     AddressRecycled, "machine back under another one's address";
     MemberReturned, "member back that left or was forgotten";
+    BuildUpgraded, "build upgraded while a rollout ran";
+    BuildDowngraded, "build downgraded while a rollout ran";
+    BuildsMet, "message between two builds";
+    NextVersionSpoken, "newer version spoken between two newer builds";
+    VersionUnknown, "message in a version not spoken after a downgrade";
+    MessageSkipped, "message of an unknown kind skipped";
+    WrittenInNext, "record written in the newer version";
+    WrittenBack, "record written again in the older version";
     ProgramEnded, "program ended by itself";
     LeaderChanged, "another leader";
     TurnFailed, "turn failed";

@@ -1,6 +1,6 @@
 //! Messages in words, for the trace.
 
-use baton_wire::{Envelope, LedgerBody, Message, TurnMessage};
+use baton_wire::{Envelope, LedgerBody, Message, TurnMessage, Versions};
 
 /// An envelope in words; empty for what comes all the time and says nothing new.
 pub(crate) fn envelope_words(envelope: &Envelope) -> String {
@@ -46,7 +46,7 @@ fn words(message: &Message) -> Option<String> {
             };
             Some(format!("ledger in term {term}: {body}"))
         }
-        Message::Relayed(relayed) => words(&relayed.message)
+        Message::Relayed(relayed) => words(&relayed.open(Versions::OURS)?)
             .map(|inner| format!("for {:?} from {:?}: {inner}", relayed.to, relayed.from)),
         Message::Turn(_, message) => Some(turn_words(message)),
         Message::Ask(ask) => {

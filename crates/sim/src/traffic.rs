@@ -2,7 +2,7 @@
 //!
 //! Invariant: counting changes nothing in a run.
 
-use baton_wire::{Message, RingMessage, codec};
+use baton_wire::{Message, RingMessage, Versions, codec};
 
 /// Messages and their bytes as encoded, without seal and headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,13 +45,14 @@ impl Traffic {
     /// Counts what one node sends at once.
     pub(crate) fn add(&mut self, messages: &[Message]) {
         for message in messages {
-            let message = match message {
+            let relayed = match message {
                 Message::Relayed(relayed) => {
                     self.copies.add(message);
-                    &relayed.message
+                    relayed.open(Versions::OURS)
                 }
-                plain => plain,
+                _ => None,
             };
+            let message = relayed.as_ref().unwrap_or(message);
             if let Message::Ring(RingMessage::Fact(fact)) = message
                 && fact.key.as_str().starts_with("ledger/")
             {

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use baton_node::{Event, Node, Reply, Request};
 use baton_types::NodeId;
-use baton_wire::Envelope;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
+use crate::builds::{Builds, Parcel};
 use crate::check::Violation;
 use crate::departures::Departure;
 use crate::group::Group;
@@ -45,6 +45,8 @@ pub struct World {
     /// Requests whose answer makes somebody a member no more.
     pub(crate) departures: BTreeMap<u64, Departure>,
     pub(crate) traffic: Traffic,
+    /// Where hosts run two builds.
+    pub(crate) builds: Option<Builds>,
     queue: BTreeMap<(u64, u64), What>,
     asked: u64,
     addrs: BTreeMap<SocketAddr, usize>,
@@ -78,7 +80,7 @@ pub(crate) enum What {
     /// A node's timer.
     Tick(usize),
     /// An envelope arrives.
-    Deliver { to: usize, from: SocketAddr, envelope: Box<Envelope> },
+    Deliver { to: usize, from: SocketAddr, parcel: Box<Parcel> },
     /// Something that the shell did for a daemon is done.
     Answer { host: usize, life: u64, event: Box<Event> },
     /// A durable write ends.
@@ -152,6 +154,7 @@ impl World {
             next_request: 0,
             departures: BTreeMap::new(),
             traffic: Traffic::default(),
+            builds: None,
             queue: BTreeMap::new(),
             asked: 0,
             spins: 0,
@@ -267,10 +270,12 @@ impl World {
         }
         match what {
             What::Tick(host) => self.ticked(host),
-            What::Deliver { to, from, envelope } => {
-                if self.hosts[to].node.is_some() {
+            What::Deliver { to, from, parcel } => {
+                if self.hosts[to].node.is_some()
+                    && let Some(envelope) = self.read_envelope(to, *parcel)
+                {
                     self.trace_envelope(to, from, &envelope);
-                    self.handle(to, Event::Packet { from, envelope: *envelope });
+                    self.handle(to, Event::Packet { from, envelope });
                 }
             }
             What::Answer { host, life, event } => {
@@ -316,6 +321,7 @@ impl World {
         if let Some(file) = self.hosts[host].disk.sync() {
             self.file_changed(host, &file);
         }
+        self.take_build(host);
         let setup = self.setup.clone();
         let boot = self.hosts[host].boot(host, &setup, &mut self.rng);
         let now = self.hosts[host].clocks(self.now);

@@ -196,6 +196,8 @@ pub struct RingMemberStatus {
     pub incarnation: u64,
     /// The program's version.
     pub version: String,
+    /// The versions of the wire that it speaks: "1", or "1-2".
+    pub protocol: String,
     /// The groups of its services.
     pub groups: Vec<String>,
     /// Whether this is the node that answers.

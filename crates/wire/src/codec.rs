@@ -1,12 +1,14 @@
 //! Values to bytes and back; the one place that names the encoding.
 //!
-//! Invariant: decoding reads at most the bytes it was given, allocates no more than a small
-//! multiple of them, and refuses bytes that are left over.
+//! Invariant: decoding reads at most the bytes it was given and allocates no more than a small
+//! multiple of them. Bytes that are left over are refused, but where a newer build may have added
+//! them.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::Versions;
 use crate::limits::FRAME_MAX_BYTES;
 
 /// Why bytes could not be decoded, or a value not encoded. No state changed; the peer (or the
@@ -29,6 +31,30 @@ pub enum CodecError {
         /// How many.
         left: usize,
     },
+    /// A message is longer than what is left of its envelope.
+    #[error("a message of {length} bytes in the last {left} bytes of an envelope")]
+    Cut {
+        /// The length that stands in front of it.
+        length: usize,
+        /// What there is.
+        left: usize,
+    },
+    /// A version that this build does not speak.
+    #[error("{kind} in version {found} of the wire: {known} is known here")]
+    Version {
+        /// What it was to be.
+        kind: &'static str,
+        /// The version that it names.
+        found: u8,
+        /// What is known.
+        known: Versions,
+    },
+    /// More than a frame can carry.
+    #[error("an envelope of {found} bytes: at most {FRAME_MAX_BYTES} are allowed")]
+    TooLarge {
+        /// Its size.
+        found: usize,
+    },
     /// The value is too large for any frame.
     #[error("cannot encode {kind}: {cause}")]
     Encode {
@@ -47,13 +73,25 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
 
 /// Decodes exactly one value from all of `bytes`.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    match decode_first(bytes)? {
+        (value, []) => Ok(value),
+        (_, left) => {
+            Err(CodecError::Trailing { kind: std::any::type_name::<T>(), left: left.len() })
+        }
+    }
+}
+
+/// Decodes a value that a newer build may have made longer: what follows it is not looked at.
+pub fn decode_grown<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    decode_first(bytes).map(|(value, _)| value)
+}
+
+/// Decodes the value at the beginning of `bytes`, and gives what is left of them.
+pub(crate) fn decode_first<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), CodecError> {
     let kind = std::any::type_name::<T>();
     let (value, read) = bincode::serde::decode_from_slice(bytes, CONFIGURATION)
         .map_err(|cause| CodecError::Decode { kind, cause })?;
-    match bytes.len() - read {
-        0 => Ok(value),
-        left => Err(CodecError::Trailing { kind, left }),
-    }
+    Ok((value, &bytes[read..]))
 }
 
 /// How many bytes `value` takes, without keeping them; `usize::MAX` for one that cannot be
@@ -98,6 +136,44 @@ mod tests {
             encode(&(1u8, 300u32, "ab", Some(2u8))).expect("encodes"),
             [1, 251, 44, 1, 2, b'a', b'b', 1, 2]
         );
+    }
+
+    #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
+    enum Before {
+        Said { number: u64 },
+    }
+
+    #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
+    enum Now {
+        Said {
+            number: u64,
+            #[serde(deserialize_with = "if_there")]
+            why: Option<String>,
+            #[serde(deserialize_with = "if_there")]
+            times: u32,
+        },
+    }
+
+    /// The value, or its default where the bytes of an older build end.
+    fn if_there<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+    where
+        D: serde::Deserializer<'de>,
+        T: serde::Deserialize<'de> + Default,
+    {
+        Ok(T::deserialize(deserializer).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_field_added_at_the_end() {
+        let before = encode(&Before::Said { number: 7 }).expect("encodes");
+        let read = decode_grown::<Now>(&before).expect("reads the older one");
+        assert_eq!(read, Now::Said { number: 7, why: None, times: 0 });
+        let now = Now::Said { number: 7, why: Some("so".to_owned()), times: 300 };
+        let bytes = encode(&now).expect("encodes");
+        assert_eq!(decode_grown::<Now>(&bytes).expect("reads its own"), now);
+        let read = decode_grown::<Before>(&bytes).expect("reads the newer one");
+        assert_eq!(read, Before::Said { number: 7 });
+        assert!(decode::<Before>(&bytes).is_err(), "only where it may have grown");
     }
 
     #[test]

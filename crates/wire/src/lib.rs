@@ -7,6 +7,9 @@
 
 pub mod ask;
 pub mod codec;
+pub mod envelope;
+#[cfg(test)]
+mod golden;
 pub mod ledger;
 pub mod limits;
 mod reform;
@@ -14,29 +17,19 @@ pub mod replay;
 pub mod ring;
 pub mod seal;
 pub mod turn;
+mod versions;
 
-use baton_types::{BootNonce, GroupName, NodeId};
+use baton_types::{GroupName, NodeId};
 use serde::{Deserialize, Serialize};
 
 pub use ask::{Answer, Ask, Question};
+pub use envelope::{Envelope, Head};
 pub use ledger::{
     Heard, LedgerBody, LedgerMessage, Mark, Proposal, Record, StateBytes, StateTooLarge, Voter,
 };
 pub use ring::RingMessage;
 pub use turn::{Manner, Terms, TurnId, TurnMessage, TurnOutcome, TurnStep};
-
-/// What one datagram or one stream frame carries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Envelope {
-    /// Who sends it; authenticated together with the content.
-    pub sender: NodeId,
-    /// The sender's start, so that an answer to an earlier life is recognized.
-    pub boot: BootNonce,
-    /// Rises with every datagram of that start, for the replay window; 0 on a stream.
-    pub counter: u64,
-    /// In order; a receiver handles them one after the other.
-    pub messages: Vec<Message>,
-}
+pub use versions::{NoRange, Versions};
 
 /// One message of any protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,13 +48,29 @@ pub enum Message {
     Relayed(Relayed),
 }
 
-/// A message on its way through somebody else.
+/// A message on its way through somebody else, who need not be able to read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relayed {
     /// Its author.
     pub from: NodeId,
     /// Whom it is for.
     pub to: NodeId,
-    /// Neither of the ring nor relayed itself.
-    pub message: Box<Message>,
+    /// What it is in: its author knows what the other one speaks.
+    pub version: u8,
+    /// A [`Message`], neither of the ring nor relayed itself.
+    pub message: Vec<u8>,
+}
+
+impl Relayed {
+    /// Wraps `message` for `to`; `None` for one that cannot be encoded. As for an envelope, all
+    /// versions have one layout so far.
+    pub fn new(from: NodeId, to: NodeId, version: u8, message: &Message) -> Option<Self> {
+        Some(Self { from, to, version, message: codec::encode(message).ok()? })
+    }
+
+    /// The message, if a build that speaks `ours` can read it and it may come this way.
+    pub fn open(&self, ours: Versions) -> Option<Message> {
+        let message = ours.speaks(self.version).then(|| codec::decode_grown(&self.message));
+        message?.ok().filter(|message| !matches!(message, Message::Ring(_) | Message::Relayed(_)))
+    }
 }

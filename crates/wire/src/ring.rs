@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use baton_types::{BootNonce, FactKey, Incarnation, NodeId, NodeName, Text};
 use serde::{Deserialize, Serialize};
 
+use crate::Versions;
+
 /// One message of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RingMessage {
@@ -140,6 +142,11 @@ pub struct MemberRecord {
     /// For how many seconds it has been in this state, as far as the sender knows. Durations can
     /// be compared between nodes, moments cannot.
     pub age_secs: u32,
+    /// What it speaks.
+    pub versions: Versions,
+    /// What builds newer than this one say of themselves; kept and passed on. At most
+    /// [`MORE_MAX_BYTES`].
+    pub more: Vec<u8>,
 }
 
 /// One fact of one node. Only the owner raises the version; the highest wins.
@@ -171,6 +178,9 @@ pub struct ForgetRecord {
 /// suspicion does not get any shorter.
 pub const ACCUSERS_MAX: usize = 4;
 
+/// Room in a member's record for newer builds: a record must fit a datagram.
+pub const MORE_MAX_BYTES: usize = 256;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,12 +199,14 @@ mod tests {
             state: MemberState::Suspect,
             accusers: vec![],
             age_secs: 2,
+            versions: Versions::new(1, 2).expect("a range"),
+            more: vec![9],
         };
         let mut wanted = vec![5];
         wanted.extend_from_slice(node.as_bytes());
         wanted.extend_from_slice(&[2, b'n', b'1', 0, 10, 0, 0, 1, 251, 0xcd, 0x1b]);
         wanted.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-        wanted.extend_from_slice(&[5, b'0', b'.', b'1', b'.', b'0', 3, 1, 0, 2]);
+        wanted.extend_from_slice(&[5, b'0', b'.', b'1', b'.', b'0', 3, 1, 0, 2, 1, 2, 1, 9]);
         let message = RingMessage::Member(record);
         let bytes = codec::encode(&message).expect("encodes");
         assert_eq!(bytes, wanted);

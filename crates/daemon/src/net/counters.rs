@@ -18,6 +18,10 @@ pub(crate) enum Count {
     NotOpened,
     /// It opened but did not decode.
     NotDecoded,
+    /// It is in a version of the wire that this build does not speak: only its head was heard.
+    VersionUnknown,
+    /// A message in it did not decode: a kind of a newer build. The others were handled.
+    MessageSkipped,
     /// Its counter was seen before.
     Replayed,
     /// It carries our own id.
@@ -36,13 +40,15 @@ pub(crate) enum Count {
 
 impl Count {
     /// Every count with its name in the metrics.
-    pub(crate) const ALL: [(Self, &'static str); 13] = [
+    pub(crate) const ALL: [(Self, &'static str); 15] = [
         (Self::DatagramSent, "datagram_sent"),
         (Self::FrameSent, "frame_sent"),
         (Self::DatagramReceived, "datagram_received"),
         (Self::FrameReceived, "frame_received"),
         (Self::NotOpened, "not_opened"),
         (Self::NotDecoded, "not_decoded"),
+        (Self::VersionUnknown, "version_unknown"),
+        (Self::MessageSkipped, "message_skipped"),
         (Self::Replayed, "replayed"),
         (Self::FromOurselves, "from_ourselves"),
         (Self::QueueFull, "queue_full"),
@@ -60,7 +66,12 @@ pub(crate) struct NetCounters(Arc<[AtomicU64; Count::ALL.len()]>);
 impl NetCounters {
     /// One more.
     pub(crate) fn add(&self, count: Count) {
-        self.0[count as usize].fetch_add(1, Ordering::Relaxed);
+        self.add_all(count, 1);
+    }
+
+    /// So many more.
+    pub(crate) fn add_all(&self, count: Count, more: u64) {
+        self.0[count as usize].fetch_add(more, Ordering::Relaxed);
     }
 
     /// How many so far.

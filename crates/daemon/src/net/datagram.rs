@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use baton_node::Event;
+use baton_wire::Envelope;
+use baton_wire::envelope::Opened;
 use baton_wire::limits::DATAGRAM_MAX_BYTES;
 use baton_wire::replay::ReplayWindow;
-use baton_wire::{Envelope, codec};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{Count, Shared, random_bytes};
@@ -47,13 +48,12 @@ async fn open(
 ) -> Result<Envelope, Count> {
     let opened = shared.sealing.read().await.open(CONTEXT, packet);
     let content = opened.map_err(|_| Count::NotOpened)?;
-    let envelope: Envelope = codec::decode(&content).map_err(|_| Count::NotDecoded)?;
-    if envelope.sender == shared.me && envelope.boot == shared.boot {
-        return Err(Count::FromOurselves);
-    }
-    if !replay.accept(envelope.sender, envelope.boot, envelope.counter) {
+    let Opened { envelope, skipped } = shared.decode(&content)?;
+    let head = envelope.head;
+    if !replay.accept(head.sender, head.boot, head.counter) {
         return Err(Count::Replayed);
     }
+    shared.count_unread(&head, skipped);
     Ok(envelope)
 }
 

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_node::Event;
+use baton_wire::envelope::Opened;
 use baton_wire::limits::FRAME_MAX_BYTES;
 use baton_wire::seal::OVERHEAD_BYTES;
-use baton_wire::{Envelope, codec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
@@ -83,10 +83,8 @@ async fn receive(
         let opened = shared.sealing.read().await.open(&context, &packet);
         let content = opened.map_err(|_| Count::NotOpened)?;
         drop((packet, held));
-        let envelope: Envelope = codec::decode(&content).map_err(|_| Count::NotDecoded)?;
-        if envelope.sender == shared.me && envelope.boot == shared.boot {
-            return Err(Count::FromOurselves);
-        }
+        let Opened { envelope, skipped } = shared.decode(&content)?;
+        shared.count_unread(&envelope.head, skipped);
         if events.send(Event::Packet { from, envelope }).await.is_err() {
             return Ok(());
         }

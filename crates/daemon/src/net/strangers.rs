@@ -17,7 +17,8 @@ impl Strangers {
         if self.is_to_be_named(from.ip(), Instant::now()) {
             tracing::warn!(
                 "what {from} sends cannot be opened: it has another ring key ([ring] key_file must \
-                 be the same on every node), or it is no node of this ring"
+                 be the same on every node), its build has another packet format, or it is no node of \
+                 this ring"
             );
         }
     }

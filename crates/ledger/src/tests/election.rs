@@ -154,3 +154,32 @@ fn a_vote_survives_a_crash() {
         assert!(file.voted_for.is_some());
     }
 }
+
+#[test]
+fn who_cannot_read_the_record_gives_it_to_one_that_can_and_stands_aside() {
+    let mut world = World::formed(9, 3);
+    let leader = world.leader().expect("a leader");
+    world.ledger(leader).set_can_read(false);
+    let others: Vec<usize> = (0..3).filter(|host| *host != leader).collect();
+    world.run_until("another one leads", ms(4_000), |world| {
+        world.leader().is_some_and(|found| found != leader)
+    });
+    // One that is behind, and the one that could read is gone: only of the one that cannot may it get
+    // the newest record.
+    let (last, behind) = match world.leader() == Some(others[0]) {
+        true => (others[0], others[1]),
+        false => (others[1], others[0]),
+    };
+    world.crash(behind);
+    assert!(world.propose(last, 1));
+    world.run(ms(500));
+    world.crash(last);
+    world.boot(behind);
+    world.run_until("the one behind leads", ms(20_000), |world| world.leader() == Some(behind));
+    let version = world.ledger(behind).view().committed.map(|record| record.version);
+    world.run(ms(10_000));
+    assert_eq!(world.leader(), Some(behind), "with the vote of the one that cannot");
+    assert!(world.propose(behind, 2));
+    world.run(ms(500));
+    assert!(world.ledger(behind).view().committed.map(|record| record.version) > version);
+}

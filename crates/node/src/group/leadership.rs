@@ -24,12 +24,14 @@ impl Group {
 
     /// A committed record.
     pub(super) fn committed(&mut self, now: Now, shared: &mut Shared, record: &Record) {
-        let state = match GroupState::decode(record.state.as_slice()) {
+        let bytes = record.state.as_slice();
+        let state = match GroupState::decode(bytes, shared.peers.ours()) {
             Ok(state) => state,
             Err(cause) => {
                 if !self.unreadable {
                     let text = format!(
-                        "the ledger's record {} was written by a newer version of baton: {cause}",
+                        "the ledger's record {} was written by a newer version of baton: {cause}; this \
+                         node decides nothing until its leader writes it again for all members",
                         record.version
                     );
                     shared.log(Line::new(Level::Error, text).of(&self.name));
@@ -39,6 +41,7 @@ impl Group {
             }
         };
         self.unreadable = false;
+        self.written_in = GroupState::version_of(bytes);
         let old = std::mem::replace(&mut self.state, state);
         // What another history had is no change of this one.
         let is_same = self.lineage.replace(record.lineage).is_none_or(|own| own == record.lineage);
@@ -284,6 +287,10 @@ impl Group {
                 for (id, answer) in answers {
                     self.give(shared, id, answer);
                 }
+                if self.written_in.is_some_and(|version| version > self.version_of_all(shared)) {
+                    let same = self.state.clone();
+                    self.propose(now, shared, &same, Vec::new());
+                }
             }
             Some(next) => self.propose(now, shared, &next, answers),
         }
@@ -298,7 +305,7 @@ impl Group {
         answers: Vec<(CommandId, CommandAnswer)>,
     ) {
         let bytes = next
-            .encode()
+            .encode(self.version_of_all(shared))
             .map_err(|cause| cause.to_string())
             .and_then(|bytes| StateBytes::new(bytes).map_err(|cause| cause.to_string()));
         let proposed = bytes.and_then(|bytes| {

@@ -86,7 +86,7 @@ impl Group {
     ) -> Result<LineageId, String> {
         let command = self.reforming.as_ref().map(|reforming| reforming.command.clone());
         let command = command.ok_or("nobody asked for it")?;
-        let mut state = GroupState::decode(survey.state.as_slice())
+        let mut state = GroupState::decode(survey.state.as_slice(), shared.peers.ours())
             .map_err(|cause| format!("the newest record was written by a newer baton: {cause}"))?;
         let names = survey.voters.iter().map(|voter| shared.name_of(voter.node));
         let names: Vec<String> = names.collect();
@@ -98,7 +98,7 @@ impl Group {
             self.name
         );
         state.reformed(&command.by, now.wall, command.id, &message);
-        let bytes = state.encode().map_err(|cause| cause.to_string())?;
+        let bytes = state.encode(self.version_of_all(shared)).map_err(|cause| cause.to_string())?;
         let bytes = StateBytes::new(bytes).map_err(|cause| cause.to_string())?;
         let lineage = self
             .ledger

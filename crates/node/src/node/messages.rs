@@ -12,8 +12,9 @@ use crate::group::revision_json;
 
 impl Node {
     pub(super) fn packet(&mut self, now: Now, from: SocketAddr, envelope: Envelope) {
-        for message in envelope.messages {
-            self.message(now, Some(from), envelope.sender, envelope.boot, message);
+        let (head, messages) = self.shared.open(from, envelope);
+        for message in messages {
+            self.message(now, Some(from), head.sender, head.boot, message);
         }
     }
 

@@ -91,6 +91,9 @@ impl Node {
     }
 
     fn member_changed(&mut self, node: NodeId, old: Option<MemberState>, new: Option<MemberState>) {
+        if let Some(member) = self.shared.ring.member(node) {
+            self.shared.peers.recorded(member.addr, member.versions);
+        }
         for group in self.groups.values_mut() {
             match new {
                 None => group.strike(node),

@@ -1,10 +1,12 @@
 //! The lists that the control API shows of the whole ring.
 
+use baton_ring::Member;
 use baton_types::status::{RingMemberStatus, ServiceStatus};
 use baton_types::{NodeId, Now};
 use baton_wire::ring::MemberState;
 
 use super::Node;
+use crate::peers::apart;
 
 impl Node {
     pub(super) fn known_groups(&self) -> Vec<String> {
@@ -27,6 +29,7 @@ impl Node {
                 state: member.state.to_string(),
                 incarnation: member.incarnation.0,
                 version: member.version.to_string(),
+                protocol: member.versions.to_string(),
                 groups: self
                     .shared
                     .directory
@@ -35,11 +38,7 @@ impl Node {
                     .collect(),
                 me: member.node == self.shared.me,
                 since_seconds: member.age(now.moment).as_secs(),
-                note: if ring.members().filter(|other| other.name == member.name).count() > 1 {
-                    "another member has the same name".to_owned()
-                } else {
-                    String::new()
-                },
+                note: self.note_on(member),
             })
             .collect();
         members.extend(ring.missing().map(|record| RingMemberStatus {
@@ -49,6 +48,7 @@ impl Node {
             state: MemberState::Dead.to_string(),
             incarnation: record.incarnation.0,
             version: record.version.to_string(),
+            protocol: record.versions.to_string(),
             groups: self.groups_remembered(record.node),
             me: false,
             since_seconds: 0,
@@ -56,6 +56,18 @@ impl Node {
         }));
         members.sort_by(|a, b| (&a.name, &a.node).cmp(&(&b.name, &b.node)));
         members
+    }
+
+    /// What whoever looks at the members should know of one.
+    fn note_on(&self, member: &Member) -> String {
+        let (ring, ours) = (&self.shared.ring, self.shared.peers.ours());
+        if ours.overlap(member.versions).is_none() {
+            return format!("speaks {}", apart(member.versions, ours));
+        }
+        match ring.members().filter(|other| other.name == member.name).count() {
+            0 | 1 => String::new(),
+            _ => "another member has the same name".to_owned(),
+        }
     }
 
     /// The groups of this node in which another one was a member when it was last heard of.

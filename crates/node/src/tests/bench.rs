@@ -16,7 +16,7 @@ use baton_types::{
     Target, Text, Version, WallTime,
 };
 use baton_wire::ring::{MemberRecord, MemberState};
-use baton_wire::{Envelope, Message, RingMessage, codec};
+use baton_wire::{Envelope, Head, Message, RingMessage, Versions, codec};
 
 use crate::event::{ChannelContent, ChannelEntry};
 use crate::{Adopted, Boot, Effect, Event, FoundFile, Node, Reply, Request};
@@ -169,6 +169,7 @@ pub(super) fn boot(services: &[(&GroupName, Option<&Release>)]) -> Boot {
         name: NodeName::new("n1").expect("a name"),
         addr: SocketAddr::from(([127, 0, 0, 1], 7117)),
         version: Text::new("0.1.0"),
+        versions: Versions::OURS,
         nonce: BootNonce::from_random(1),
         machine_boot: "boot".to_owned(),
         timing: Profile::Lan.timing(),
@@ -214,7 +215,9 @@ pub(super) fn from_peer(number: u128, messages: Vec<Message>) -> Event {
     let from = SocketAddr::from(([127, 0, 0, 2], 7117));
     let sender = NodeId::from_random(number);
     let boot = BootNonce::from_random(number);
-    Event::Packet { from, envelope: Envelope { sender, boot, counter: 1, messages } }
+    let (versions, version) = (Versions::OURS, Versions::OURS.newest());
+    let head = Head { sender, boot, counter: 1, versions, version };
+    Event::Packet { from, envelope: Envelope { head, messages } }
 }
 
 /// The news that the node with this number is in the ring.
@@ -230,6 +233,8 @@ pub(super) fn joins(number: u8) -> Event {
         state: MemberState::Alive,
         accusers: Vec::new(),
         age_secs: 0,
+        versions: Versions::OURS,
+        more: Vec::new(),
     };
     from_peer(number.into(), vec![Message::Ring(RingMessage::Join(record))])
 }

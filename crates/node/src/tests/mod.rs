@@ -6,3 +6,4 @@ mod members;
 mod relays;
 mod revisions;
 mod services;
+mod versions;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use baton_types::limits::{FACT_MAX_BYTES, RING_MAX_MEMBERS};
 use baton_types::{BootNonce, Incarnation, NodeId, NodeName, Profile};
-use baton_wire::RingMessage;
-use baton_wire::ring::{FactRecord, ForgetRecord, MemberRecord, Way};
+use baton_wire::ring::{FactRecord, ForgetRecord, MORE_MAX_BYTES, MemberRecord, Way};
+use baton_wire::{RingMessage, Versions};
 
 use super::net::{Net, key};
 use crate::{MemberState, RingCounters, RingOutput};
@@ -21,6 +21,8 @@ fn stranger(at: u128) -> MemberRecord {
         state: MemberState::Alive,
         accusers: vec![],
         age_secs: 0,
+        versions: Versions::OURS,
+        more: vec![],
     }
 }
 
@@ -52,6 +54,7 @@ fn records_that_cannot_be_are_refused_and_counted() {
     check("incarnation 0", member(&|r| r.incarnation = Incarnation(0)));
     check("largest incarnation", member(&|r| r.incarnation = Incarnation(u64::MAX)));
     check("many accusers", member(&|r| r.accusers = vec![r.node; 5]));
+    check("more than there is room for", member(&|r| r.more = vec![0; MORE_MAX_BYTES + 1]));
     let known = NodeId::from_random(3);
     check(
         "incarnation of a known one leaps",

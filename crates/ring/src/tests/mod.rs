@@ -5,3 +5,4 @@ mod failure;
 mod input;
 mod membership;
 mod net;
+mod versions;

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use baton_types::{BootNonce, FactKey, Moment, NodeId, NodeName, Profile, RingTiming, Text};
-use baton_wire::codec::encoded_len;
-use baton_wire::{Envelope, Message, RingMessage};
+use baton_wire::seal::OVERHEAD_BYTES;
+use baton_wire::{Envelope, Head, Message, RingMessage, Versions};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -112,6 +112,7 @@ impl Net {
             addr: node.addr,
             boot: BootNonce::from_random((at as u128) << 64 | node.boots),
             version: Text::new("0.1.0"),
+            versions: Versions::OURS,
         };
         let mut ring = Ring::new(me, timing, node.saved.clone(), seed, now);
         ring.set_seeds(now, vec![first]);
@@ -275,8 +276,10 @@ impl Net {
         assert!(!messages.is_empty(), "an empty envelope");
         let sender = self.nodes[at].id;
         let content = messages.iter().cloned().map(Message::Ring).collect();
-        let bytes = encoded_len(&Envelope { sender, boot, counter: u64::MAX, messages: content });
-        let seal = 58;
+        let (counter, versions) = (u64::MAX, Versions::OURS);
+        let head = Head { sender, boot, counter, versions, version: versions.newest() };
+        let bytes = Envelope { head, messages: content }.encode().expect("encodes").len();
+        let seal = OVERHEAD_BYTES;
         if !stream {
             assert!(bytes + seal <= self.timing.max_packet, "{bytes} bytes: {messages:?}");
         }

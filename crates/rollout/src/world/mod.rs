@@ -19,7 +19,7 @@ use baton_types::member::Health;
 use baton_types::{
     Command, CommandAction, CommandAnswer, CommandId, Moment, NodeId, NodeName, Now, Text, WallTime,
 };
-use baton_wire::TurnMessage;
+use baton_wire::{TurnMessage, Versions};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -357,8 +357,9 @@ impl World {
     }
 
     fn commit(&mut self, now: Now, next: GroupState) {
-        let bytes = next.encode().expect("encodes");
-        assert_eq!(GroupState::decode(&bytes).expect("decodes"), next, "reads back");
+        let bytes = next.encode(Versions::OURS.newest()).expect("encodes");
+        let read = GroupState::decode(&bytes, Versions::OURS).expect("decodes");
+        assert_eq!(read, next, "reads back");
         self.checks.commit(&self.state, &next);
         let name_of = |node| self.view.name(node);
         let lines = crate::narrate(Some(&self.state), &next, &name_of);

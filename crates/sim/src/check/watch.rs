@@ -120,6 +120,7 @@ impl World {
         }
         if let Some((record, mark, state)) = news {
             let truth = Truth { lineage: record.lineage, mark, state };
+            self.count_written(group, &record);
             self.new_truth(host, group, truth, &record);
         }
     }
