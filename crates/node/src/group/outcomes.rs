@@ -103,6 +103,11 @@ mod tests {
     }
 
     #[test]
+    fn golden_bytes_of_version_1() {
+        crate::tests::golden::check::<Outcomes>("outcomes");
+    }
+
+    #[test]
     fn the_oldest_go_first_and_the_last_one_stays() {
         let mut kept = Outcomes::default();
         for id in 0..HISTORY_MAX + 3 {

@@ -115,3 +115,13 @@ impl Group {
         self.roster_kept &= ok;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes_of_version_1() {
+        crate::tests::golden::check::<Roster>("members");
+    }
+}

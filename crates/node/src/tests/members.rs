@@ -81,6 +81,15 @@ fn what_a_member_said_before_it_was_taken_for_dead_counts_no_more() {
 }
 
 #[test]
+fn what_a_newer_build_has_added_to_a_fact_is_left_aside() {
+    let mut bench = with_peer();
+    let fact = ServiceFact { incarnation: Incarnation(1), ..service_fact(Health::Critical) };
+    let grown = [codec::encode(&fact).expect("encodes"), vec![1, 2, 3]].concat();
+    hears(&mut bench, vec![fact_record(9, Some(grown))]);
+    assert_eq!(shown(&mut bench), Some(("alive critical".to_owned(), String::new())));
+}
+
+#[test]
 fn who_has_to_say_that_it_lives_says_again_what_it_runs() {
     let mut bench = with_peer();
     let me = NodeId::from_random(1);

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod ending;
+pub(crate) mod golden;
 mod members;
 mod relays;
 mod revisions;
