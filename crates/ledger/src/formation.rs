@@ -300,8 +300,11 @@ impl Ledger {
             return;
         }
         if !proposal.voters.contains(&self.me()) {
-            // Of the file that is meant nothing is left: this one promises nothing in its name.
+            // Of the file that is meant nothing is left: this one promises nothing in its name. The
+            // proposer hears by this answer that it is gone.
             self.refuse_for_good(lineage);
+            self.send_refusal(from, lineage);
+            return;
         }
         if self.may_form() && !self.file.has_refused(lineage) {
             self.accept(proposal.clone());

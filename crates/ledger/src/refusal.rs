@@ -1,8 +1,9 @@
 //! Refusing a lineage, and giving up one that can no longer come to be.
 //!
 //! Invariant: a file that refused a lineage never holds a record of it; the own lineage is given
-//! up only when its proposer did so without a first record, or when so many voters refused it that
-//! the others are no majority.
+//! up only when its proposer did so without a first record (because a voter that it names is gone, or
+//! another proposal is to come to be), or when so many voters refused it that the others are no
+//! majority.
 
 use baton_types::{FileId, LineageId, Moment, NodeId, Term};
 use baton_wire::ledger::{LedgerBody, Voter};

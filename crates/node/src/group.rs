@@ -352,7 +352,7 @@ impl Group {
             self.ledger.see(now.moment, &seen);
         }
         self.ledger.set_busy(now.moment, self.has_open_turn());
-        self.ledger.set_can_read(self.can_read_newest(shared));
+        self.ledger.set_can_read(!self.unreadable && self.can_read_newest(shared));
         let outputs = self.ledger.take_outputs();
         let moved = !outputs.is_empty();
         for output in outputs {

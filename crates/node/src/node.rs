@@ -383,7 +383,10 @@ impl Node {
 
     fn open_group(&mut self, now: Now, settings: ServiceSettings) {
         let name = settings.name.clone();
-        let group = Group::open(settings, &mut self.boot, &mut self.shared, now);
+        let mut group = Group::open(settings, &mut self.boot, &mut self.shared, now);
+        if self.has_left {
+            group.leave(&mut self.shared);
+        }
         self.groups.insert(name, group);
     }
 

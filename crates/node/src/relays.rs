@@ -114,13 +114,13 @@ impl Shared {
     }
 }
 
-/// Whether the peer answers it, or is to go on because of it, soon and with a message of its own.
+/// Whether the peer answers it with a message of its own: soon, but for a command that waits for a
+/// depot or for other members, which then takes both ways for nothing.
 const fn wants_answer(message: &Message) -> bool {
     match message {
         Message::Ledger(_, message) => matches!(
             message.body,
             LedgerBody::Propose(_)
-                | LedgerBody::Accept { .. }
                 | LedgerBody::Recall
                 | LedgerBody::PreVote { .. }
                 | LedgerBody::Vote { .. }

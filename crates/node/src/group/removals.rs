@@ -48,7 +48,8 @@ impl Group {
             return false;
         };
         match self.ledger.remove_voter(now.moment, node) {
-            Ok(_) => true,
+            // Either way nothing more is decided before the ledger has gone on.
+            Ok(_) | Err(NotNow::HandsOver) => true,
             Err(NotNow::TooFewLeft) if now.moment >= since + REMOVAL_PATIENCE => {
                 let message = self.too_few_left(shared, node);
                 self.answer_removal(shared, node, CommandResult::Refused, &message);

@@ -66,6 +66,14 @@ impl Watch {
         }
     }
 
+    /// When something should have happened at the latest, had neither machine nor daemon stood
+    /// still: a check answers within its timeout, because the platform ends it then.
+    fn expected(&self) -> Option<Moment> {
+        let grace = u64::try_from(ANSWER_GRACE.as_micros()).unwrap_or(u64::MAX);
+        let answer = self.running.map(|(_, overdue)| Moment(overdue.0.saturating_sub(grace)));
+        [answer, self.next, self.assume_at].into_iter().flatten().min()
+    }
+
     pub(super) fn next_due(&self) -> Option<Moment> {
         let overdue = self.running.map(|(_, overdue)| overdue);
         [overdue, self.next, self.assume_at].into_iter().flatten().min()
@@ -149,7 +157,7 @@ impl Service {
         let (launch, healthy) = (&program.launch, self.state.health.is_healthy());
         let watched = self.phase == Phase::Up && launch.manifest.health.is_some() && healthy;
         let most = launch.health_timing.interval().max(LATE_MIN);
-        let is_late = self.watch.next_due().is_some_and(|due| now.since(due) > most);
+        let is_late = self.watch.expected().is_some_and(|due| now.since(due) > most);
         if !watched || !is_late {
             return false;
         }

@@ -373,7 +373,7 @@ fn after_a_standstill_the_health_is_unknown_until_it_was_checked() {
         > changed
         next
         > check 5 3s
-        stand-still 14001
+        stand-still 4001
         > health unknown
         > check 6 3s
         > changed
