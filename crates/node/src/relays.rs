@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use baton_types::{Moment, NodeId};
-use baton_wire::{Message, Relayed};
+use baton_wire::{LedgerBody, Message, Relayed, TurnMessage};
 use rand::seq::IteratorRandom as _;
 
 use crate::shared::Shared;
@@ -47,19 +47,28 @@ impl Relays {
         self.deaf.insert(author, now + self.patience * FORGOTTEN_AFTER);
     }
 
-    /// Whether what is sent to `peer` now should also go through others.
-    fn is_due(&mut self, now: Moment, peer: NodeId) -> bool {
+    /// Whether what is sent to `peer` now should also go through others. A silence begins with a
+    /// message that wants an answer; while it lasts everything takes both ways.
+    fn is_due(&mut self, now: Moment, peer: NodeId, wants_answer: bool) -> bool {
         let fresh = Silence { since: now, last: now };
-        let silence = self.silent.entry(peer).or_insert(fresh);
-        // Not every message is answered: after a long pause the count begins anew.
-        if now.since(silence.last) > self.patience * FORGOTTEN_AFTER {
-            *silence = fresh;
+        // An answer may never come, because nothing is wanted any more: after a long pause the count
+        // begins anew.
+        let is_forgotten = |last: Moment| now.since(last) > self.patience * FORGOTTEN_AFTER;
+        match self.silent.get_mut(&peer) {
+            Some(silence) if !is_forgotten(silence.last) => silence.last = now,
+            _ if wants_answer => {
+                self.silent.insert(peer, fresh);
+            }
+            _ => {
+                self.silent.remove(&peer);
+            }
         }
-        silence.last = now;
+        let silent_since = self.silent.get(&peer).map(|silence| silence.since);
         if self.deaf.get(&peer).is_some_and(|until| *until <= now) {
             self.deaf.remove(&peer);
         }
-        self.deaf.contains_key(&peer) || now.since(silence.since) >= self.patience
+        self.deaf.contains_key(&peer)
+            || silent_since.is_some_and(|since| now.since(since) >= self.patience)
     }
 }
 
@@ -67,7 +76,7 @@ impl Shared {
     /// Hands copies of `message` to a few others if `to` has not answered for a while.
     pub(crate) fn relay(&mut self, to: NodeId, message: &Message) {
         let is_reachable = |node| self.ring.member(node).is_some_and(|m| m.state.is_reachable());
-        if !is_reachable(to) || !self.relays.is_due(self.moment, to) {
+        if !is_reachable(to) || !self.relays.is_due(self.moment, to, wants_answer(message)) {
             return;
         }
         let me = self.me;
@@ -102,6 +111,34 @@ impl Shared {
             self.send_to(member.addr, vec![Message::Relayed(relayed)], false);
         }
         None
+    }
+}
+
+/// Whether the peer answers it, or is to go on because of it, soon and with a message of its own.
+const fn wants_answer(message: &Message) -> bool {
+    match message {
+        Message::Ledger(_, message) => matches!(
+            message.body,
+            LedgerBody::Propose(_)
+                | LedgerBody::Accept { .. }
+                | LedgerBody::Recall
+                | LedgerBody::PreVote { .. }
+                | LedgerBody::Vote { .. }
+                | LedgerBody::Append { .. }
+                | LedgerBody::Introduce
+                | LedgerBody::Survey { .. }
+        ),
+        Message::Turn(_, message) => matches!(
+            message,
+            TurnMessage::Prepare { .. }
+                | TurnMessage::Offer { .. }
+                | TurnMessage::Claim { .. }
+                | TurnMessage::Go { .. }
+                | TurnMessage::Outcome { .. }
+                | TurnMessage::Withdraw { .. }
+        ),
+        Message::Ask(_) => true,
+        Message::Ring(_) | Message::Answer(_) | Message::Relayed(_) => false,
     }
 }
 

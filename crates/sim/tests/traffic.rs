@@ -28,6 +28,20 @@ fn not_every_record_is_told_to_everybody_by_every_voter() {
     assert!(told > 0);
 }
 
+/// What goes through others as well is for links that are broken.
+#[test]
+fn nothing_takes_the_long_way_while_every_link_carries() {
+    let mut world = World::on_release_1(Setup::of(1, HOSTS), Behaviour::healthy());
+    world.pass(MINUTE);
+    let before = world.traffic();
+    world.promote("2", Behaviour::healthy());
+    world.run_until("release 2 everywhere", MINUTE * 5, |world| world.baseline() == "2");
+    world.pass(Duration::from_secs(20));
+    let (turns, copies) = (world.traffic().turns, world.traffic().copies);
+    assert!(turns.since(before.turns).messages >= HOSTS as u64 * 6);
+    assert_eq!(copies.since(before.copies).messages, 0, "copies");
+}
+
 const HOSTS: usize = 10;
 
 const VOTERS: u64 = 7;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use baton_sim::{Course, Generation, Runner, Sum};
+use baton_sim::{Course, Generation, Runner, Sum, Violation};
 
 use crate::args::SimArgs;
 use crate::exit::{DONE, Failure};
@@ -138,17 +138,19 @@ fn result_lines(sum: &Sum, jobs: usize, took: Duration, out: &mut Output) -> Res
 /// The broken seeds in short, the first one with its last events and how it is played again.
 fn broken_lines(sum: &Sum, output: &mut Output) -> Result<(), Failure> {
     let Some(first) = sum.violations.first() else { return Ok(()) };
-    for violation in sum.violations.iter().skip(1) {
-        output.line(&format!(
-            "seed {}: {} broken at {:?}: {}; replay: {}",
-            violation.seed, violation.invariant, violation.at, violation.what, violation.replay
-        ))?;
-    }
+    output.lines(sum.violations.iter().skip(1).map(in_short))?;
     let left_out = sum.broken.saturating_sub(sum.violations.len() as u64);
     if left_out > 0 {
         output.line(&format!("… and {left_out} seeds more"))?;
     }
     output.lines(violation_lines(first))
+}
+
+fn in_short(violation: &Violation) -> String {
+    format!(
+        "seed {}: {} broken at {:?}: {}; replay: {}",
+        violation.seed, violation.invariant, violation.at, violation.what, violation.replay
+    )
 }
 
 fn verdict(sum: &Sum, missing: &[String]) -> Result<(), Failure> {
@@ -175,16 +177,24 @@ struct Progress {
     silent: bool,
     began: Instant,
     told: Instant,
+    /// Broken seeds that were told: whoever waits for an hour wants to know of the first at once.
+    told_broken: u64,
 }
 
 impl Progress {
     fn new(of: u64, silent: bool, output: &Output) -> Self {
         let live = (!silent && output.is_terminal()).then(Live::new);
         let began = Instant::now();
-        Self { of, live, silent, began, told: began }
+        Self { of, live, silent, began, told: began, told_broken: 0 }
     }
 
     fn look(&mut self, sum: &Sum, output: &mut Output) -> Result<(), Failure> {
+        let new = sum.broken.saturating_sub(self.told_broken) as usize;
+        if new > 0 && !self.silent && self.live.is_none() {
+            // The newest ones stand last until there are more than are kept.
+            output.lines(sum.violations.iter().rev().take(new).map(in_short))?;
+            self.told_broken = sum.broken;
+        }
         let every = if self.live.is_some() { LIVE_EVERY } else { LINE_EVERY };
         if self.silent || self.told.elapsed() < every {
             return Ok(());
@@ -193,7 +203,8 @@ impl Progress {
         let line = progress_line(sum.seeds, sum.broken, self.of, self.began.elapsed());
         match &mut self.live {
             Some(live) => {
-                live.draw(&[line]);
+                let newest = sum.violations.iter().rev().take(SHOWN_MAX).map(in_short);
+                live.draw(&std::iter::once(line).chain(newest).collect::<Vec<_>>());
                 Ok(())
             }
             None => output.line(&line),
@@ -249,6 +260,9 @@ const LIVE_EVERY: Duration = Duration::from_millis(200);
 
 /// A log of an hour's campaign is a page long.
 const LINE_EVERY: Duration = Duration::from_secs(20);
+
+/// Broken seeds that are shown beside the progress; the end lists all.
+const SHOWN_MAX: usize = 5;
 
 #[cfg(test)]
 mod tests {

@@ -69,6 +69,18 @@ impl LedgerCheck {
         self.files[host].as_ref()?.lineage
     }
 
+    /// The lineage that counts that host among its members, by its file.
+    pub fn lineage_of(&self, host: usize) -> Option<LineageId> {
+        let lineage = self.lineage_on(host)?;
+        Some(if self.was_left(lineage) { lineage } else { self.successor(lineage) })
+    }
+
+    /// Whether nodes of that lineage, which is to give way, leave it one by one because it has no
+    /// leader: those that are left may find one, and what they decide is forgotten in the end.
+    fn was_left(&self, lineage: LineageId) -> bool {
+        self.meeting && self.replaced.contains_key(&lineage) && !self.gave_way.contains(&lineage)
+    }
+
     /// A host leads.
     ///
     /// # Errors
@@ -98,16 +110,14 @@ impl LedgerCheck {
         let mark = record.mark();
         let content = hash(record);
         let lineage = record.lineage;
-        if let Some(by) = self.replaced.get(&lineage) {
+        let over = self.replaced.get(&lineage).filter(|_| !self.was_left(lineage));
+        if let Some(by) = over {
             // One that hears late of what was committed before is no commit.
             let known = self.commits.get(&lineage).and_then(|commits| commits.get(&mark));
             return match known {
                 Some(known) if *known == content => Ok(false),
                 // A leader that follows repeats the last word.
                 _ if record.absorbed_by == Some(*by) => Ok(false),
-                // Its nodes left it one by one, without a leader: those that are left may find one,
-                // and what they decide is forgotten.
-                _ if self.meeting && !self.gave_way.contains(&lineage) => Ok(false),
                 _ => Err(format!("{name} commits {mark:?} in {lineage:?}, which {by:?} replaced")),
             };
         }
@@ -377,9 +387,9 @@ mod tests {
         assert!(check.committed("n9", &Record { version: 2, ..back }).is_err(), "both give way");
     }
 
-    /// Nodes of a lineage without a leader leave it one by one: what the others decide is forgotten.
+    /// Nodes of a lineage without a leader leave it one by one: the others may find one.
     #[test]
-    fn a_lineage_that_was_left_is_over_and_no_mistake() {
+    fn a_lineage_that_was_left_may_decide_and_is_over() {
         let mut other = record(1, 1, 1);
         other.lineage.random = [9; 16];
         let mut check = LedgerCheck::new(3);
@@ -390,7 +400,11 @@ mod tests {
         (other.version, other.replaces) = (2, vec![left]);
         assert_eq!(check.committed("n9", &other), Ok(true));
         assert_eq!(check.successor(left), other.lineage);
-        assert_eq!(check.committed("n1", &record(1, 2, 1)), Ok(false));
+        assert_eq!(check.committed("n1", &record(1, 2, 1)), Ok(true));
+        check
+            .written(0, NodeId::from_random(1), "n1", &file(1, None, Some(record(1, 2, 1))))
+            .expect("fits");
+        assert_eq!(check.lineage_of(0), Some(left), "that one counts it");
     }
 
     #[test]

@@ -44,13 +44,17 @@ impl Lineage {
         let before = self.truth.take();
         let old = before.as_ref().map(|truth| &truth.state);
         let new = &truth.state;
-        let effect = match std::mem::take(&mut self.anew) {
-            true => self.effect.formed_anew(new, commands),
-            false => self.effect.record(old, new, commands),
+        // What is open in the first record of a group that is formed anew was offered before it.
+        let (order, effect) = match std::mem::take(&mut self.anew) {
+            true => (Ok(()), self.effect.formed_anew(new, commands)),
+            false => {
+                let order = OrderCheck.record(old, new, known);
+                (order, self.effect.record(old, new, commands))
+            }
         };
         let verdicts = vec![
             (ORDER, OrderCheck.begins(old, new, known).map(|_| ())),
-            (ORDER, OrderCheck.record(old, new, known)),
+            (ORDER, order),
             (COUNT, self.count.record(old, new)),
             (HALT, HaltCheck.record(old, new)),
             (BASELINE, self.baseline.record(old, new)),
@@ -82,9 +86,14 @@ impl Checks {
         all.filter(|lineage| self.ledger.successor(*lineage) == *lineage).collect()
     }
 
-    /// The states of these lineages.
-    pub(super) fn states(&self) -> impl Iterator<Item = &GroupState> {
-        self.going_on().into_iter().filter_map(|lineage| self.lineages[&lineage].state())
+    /// The state of the lineage that a host is in: the only one that goes on, or the one of its ledger
+    /// file. Who has left its lineage owes it nothing.
+    pub(super) fn state_for(&self, host: usize) -> Option<&GroupState> {
+        let lineage = match self.going_on().as_slice() {
+            [only] => *only,
+            _ => self.ledger.lineage_of(host)?,
+        };
+        self.lineages.get(&lineage)?.state()
     }
 
     /// The lineage of a record that was committed in it; a first record takes along what is known of
@@ -108,8 +117,8 @@ impl Checks {
     /// Whether two hosts are in one lineage, as far as that is known: while several go on, each counts
     /// its own members.
     pub(crate) fn are_together(&self, host: usize, other: usize) -> bool {
-        let of = |host| self.ledger.lineage_on(host).map(|lineage| self.ledger.successor(lineage));
-        of(host).is_none() || of(other).is_none() || of(host) == of(other)
+        let [one, other] = [host, other].map(|host| self.ledger.lineage_of(host));
+        one.is_none() || other.is_none() || one == other
     }
 
     /// A turn stops a member that is well: held against the lineage that gave the turn.
@@ -136,10 +145,11 @@ impl Checks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::samples::{running, with};
+    use crate::check::samples::{node, running, with};
+    use baton_ledger::LedgerFile;
     use baton_rollout::TurnState;
-    use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult, Term, Text};
-    use baton_wire::ledger::Mark;
+    use baton_types::{CommandAction, CommandAnswer, CommandId, CommandResult, FileId, Term, Text};
+    use baton_wire::ledger::{Mark, Record, StateBytes};
 
     const fn lineage(number: u8) -> LineageId {
         LineageId { members: 3, random: [number; 16] }
@@ -151,8 +161,9 @@ mod tests {
         let mark = Mark { term: Term(1), version };
         let truth = Truth { lineage: lineage(number), mark, state: state.clone() };
         let commands = checks.commands.clone();
+        let known = Known { well: (1..=3).map(node).collect(), ..Known::default() };
         let of = checks.lineage(lineage(number), replaces);
-        let verdicts = of.record(0, truth, &Known::default(), &commands);
+        let verdicts = of.record(0, truth, &known, &commands);
         verdicts.iter().filter(|(_, verdict)| verdict.is_err()).count()
     }
 
@@ -173,10 +184,36 @@ mod tests {
     }
 
     #[test]
+    fn who_has_left_its_lineage_owes_it_nothing() {
+        let mut checks = Checks::new(2);
+        let state = group(TurnState::Taken);
+        assert_eq!(wrong(&mut checks, 1, &[], &state), 0);
+        assert_eq!(checks.state_for(0), Some(&state), "there is no other one");
+        assert_eq!(wrong(&mut checks, 2, &[], &group(TurnState::Passed)), 0);
+        assert_eq!(checks.state_for(0), None);
+        let mut file = LedgerFile::new(FileId::from_random(7), false);
+        file.record = Some(Record {
+            lineage: lineage(1),
+            term: Term(1),
+            version: 1,
+            voters: Vec::new(),
+            absorbed_by: None,
+            absorbs: Vec::new(),
+            replaces: Vec::new(),
+            state: StateBytes::new(Vec::new()).expect("small"),
+        });
+        checks.ledger.written(0, NodeId::from_random(1), "n1", &file).expect("fits");
+        assert_eq!(checks.state_for(0), Some(&state));
+    }
+
+    #[test]
     fn a_group_that_is_formed_anew_goes_on_from_what_was_known_and_needs_the_command() {
         let mut checks = Checks::new(3);
         assert_eq!(wrong(&mut checks, 1, &[], &group(TurnState::Passed)), 0);
-        let mut anew = group(TurnState::Waiting);
+        // Offered to the second one while the first one was not well.
+        let offered = with(&running(), 2, TurnState::Offered);
+        let mut anew = GroupState { baselines: Vec::new(), ..offered };
+        assert_eq!(wrong(&mut checks.clone(), 2, &[], &anew), 1, "as a new offer");
         assert_eq!(wrong(&mut checks.clone(), 2, &[lineage(1)], &anew), 1, "nobody typed that");
         let id = CommandId::from_random(7);
         let answer =

@@ -19,18 +19,17 @@ impl ToldCheck {
         self.told.remove(&node);
     }
 
-    /// A member's record is durable; the group stands as these states say, one for each lineage that
-    /// goes on.
+    /// A member's record is durable; its group stands as the state says.
     ///
     /// # Errors
     ///
     /// It forgot a failed outcome that no committed record holds.
-    pub fn member<'a>(
+    pub fn member(
         &mut self,
         node: NodeId,
         name: &str,
         file: &MemberFile,
-        states: impl IntoIterator<Item = &'a GroupState>,
+        state: Option<&GroupState>,
     ) -> Result<(), String> {
         let failed = file
             .turn
@@ -41,8 +40,8 @@ impl ToldCheck {
             None => self.told.remove(&node),
         };
         let Some(told) = told else { return Ok(()) };
-        let mut rollouts = states.into_iter().filter_map(|state| state.rollout.as_deref());
-        let rollout = rollouts.find(|of| of.id == told.rollout && of.phase == told.phase);
+        let rollout = state.and_then(|state| state.rollout.as_deref());
+        let rollout = rollout.filter(|of| of.id == told.rollout && of.phase == told.phase);
         let turn = rollout.and_then(|rollout| rollout.turn(node));
         match turn {
             Some(turn) if turn.attempts == told.attempt && turn.state.is_open() => Err(format!(

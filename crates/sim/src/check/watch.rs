@@ -314,7 +314,7 @@ impl World {
         self.verdict(NODE, alone.map_err(|what| format!("{name} {what}")));
         let checks = &mut self.groups[group].checks;
         let mut told = std::mem::take(&mut checks.told);
-        let result = told.member(id, &name, &content, checks.states());
+        let result = told.member(id, &name, &content, checks.state_for(host));
         checks.told = told;
         self.verdict(COUNT, result);
     }
