@@ -90,9 +90,13 @@ impl Shared {
         if head.sender == self.me {
             return (head, messages);
         }
-        // The other end of a stream is at no address at which its node can be reached.
+        // The other end of a stream is at no address at which its node can be reached; but where
+        // another node was reached before, it may be this one now.
         let addr = self.ring.addr_of(head.sender).unwrap_or(from);
         self.peers.heard(addr, head.versions);
+        if self.peers.known.contains_key(&from) {
+            self.peers.heard(from, head.versions);
+        }
         let ours = self.peers.ours();
         if ours.speaks(head.version) {
             return (head, messages);

@@ -425,6 +425,23 @@ mod tests {
         assert_eq!(read.messages, [inner]);
     }
 
+    #[test]
+    fn the_record_is_written_again_for_one_that_went_back() {
+        let mut world = World::new(Setup::of(7, 3));
+        world.mix_builds(1, 1_000);
+        (0..3).for_each(|host| world.start(host));
+        world.promote("1", Behaviour::healthy());
+        world.run_until("done", Duration::from_secs(60), |world| world.run("1") == 3);
+        world.run_for(Duration::from_secs(20));
+        let (next, back) = (Occurrence::WrittenInNext, Occurrence::WrittenBack);
+        assert!(world.tally.of(next) > 0 && world.tally.of(back) == 0);
+        let leader = world.leader().expect("a leader");
+        world.change_build((leader + 1) % 3, true, Duration::from_millis(100));
+        world.run_for(Duration::from_secs(10));
+        assert_eq!(world.tally.of(back), 1, "{}", world.story());
+        assert_eq!(world.leader(), Some(leader));
+    }
+
     /// One node after the other, under a rollout each time.
     #[test]
     fn a_group_goes_to_the_next_build_and_back() {

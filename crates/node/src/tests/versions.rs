@@ -74,6 +74,31 @@ fn a_peer_is_answered_in_the_highest_version_that_it_speaks_now() {
 }
 
 #[test]
+fn whoever_has_the_address_of_another_one_now_is_not_taken_for_it() {
+    let mut bench = with_peer(range(1, 2), range(1, 2));
+    bench.handle(joins(4));
+    let ping = RingMessage::Ping {
+        number: 1,
+        target: NodeId::from_random(1),
+        digest: 0,
+        way: baton_wire::ring::Way::Datagram,
+    };
+    let (sender, boot) = (NodeId::from_random(4), BootNonce::from_random(4));
+    let head = Head { sender, boot, counter: 9, versions: range(1, 1), version: 1 };
+    let envelope = Envelope { head, messages: vec![Message::Ring(ping)] };
+    bench.asked.clear();
+    bench.handle(Event::Packet { from: addr_of(2), envelope });
+    let answers = bench.asked.iter().filter_map(|effect| match effect {
+        Effect::Send { to, version, messages, .. } if *to == addr_of(2) => {
+            let is_ack = |m: &Message| matches!(m, Message::Ring(RingMessage::Ack { .. }));
+            messages.iter().any(is_ack).then_some(*version)
+        }
+        _ => None,
+    });
+    assert_eq!(answers.collect::<Vec<_>>(), [1]);
+}
+
+#[test]
 fn whoever_speaks_too_new_a_version_is_told_what_this_node_speaks() {
     let mut bench = with_peer(range(1, 1), range(1, 2));
     asks(&mut bench, range(1, 2), 2);
