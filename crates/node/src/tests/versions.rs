@@ -76,7 +76,8 @@ fn a_peer_is_answered_in_the_highest_version_that_it_speaks_now() {
 #[test]
 fn whoever_has_the_address_of_another_one_now_is_not_taken_for_it() {
     let mut bench = with_peer(range(1, 2), range(1, 2));
-    bench.handle(joins(4));
+    let Event::Packet { envelope, .. } = joins(4) else { unreachable!("a packet") };
+    bench.handle(Event::Packet { from: addr_of(4), envelope });
     let ping = RingMessage::Ping {
         number: 1,
         target: NodeId::from_random(1),
