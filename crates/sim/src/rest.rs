@@ -97,7 +97,9 @@ impl World {
         let wants = state.target_of(machine.id).map(|target| target.release.digest);
         let seen = node.observe(&self.groups[group].name)?;
         let has = seen.member().running.as_ref().map(|target| target.release.digest);
-        if wants != has && !halted {
+        // A lineage that has no target leaves those who came from another one what they have.
+        let keeps = wants.is_none() && self.groups[group].checks.is_joined();
+        if wants != has && !halted && !keeps {
             let name = |digest: Option<baton_types::Digest>| {
                 digest.map_or("nothing".to_owned(), |digest| depot.version(&digest))
             };

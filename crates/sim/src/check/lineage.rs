@@ -109,6 +109,11 @@ impl Checks {
         self.lineages.entry(lineage).or_default()
     }
 
+    /// Whether there ever were several lineages.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.lineages.len() > 1
+    }
+
     /// The states of all lineages that ever were.
     pub(super) fn all_states(&self) -> impl Iterator<Item = &GroupState> {
         self.lineages.values().filter_map(Lineage::state)
