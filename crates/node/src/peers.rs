@@ -59,15 +59,17 @@ impl Peers {
         self.known.entry(addr).or_default()
     }
 
-    /// In which version something is said to whoever is there.
+    /// In which version something is said to whoever is there. Before the first word from there it is
+    /// the lowest that both speak: the record may be of an earlier start, and one that cannot read what
+    /// a stranger says to it by stream, or from a new address, has no way to say so.
     pub(crate) fn version_for(&self, addr: SocketAddr) -> u8 {
         let Known { recorded, heard } = self.known.get(&addr).copied().unwrap_or_default();
-        if recorded.or(heard).is_none() {
-            return self.ours.oldest();
-        }
-        let mut all = [recorded, heard].into_iter().flatten();
-        let all = all.try_fold(self.ours, Versions::overlap);
-        let all = all.or_else(|| self.ours.overlap(heard?));
+        let by_record = recorded.and_then(|recorded| self.ours.overlap(recorded));
+        let Some(heard) = heard else {
+            return by_record.unwrap_or(self.ours).oldest();
+        };
+        let both = by_record.and_then(|both| both.overlap(heard));
+        let all = both.or_else(|| self.ours.overlap(heard));
         all.map_or(self.ours.oldest(), Versions::newest)
     }
 
@@ -154,7 +156,8 @@ mod tests {
         let addr = SocketAddr::from(([10, 0, 0, 1], 7117));
         for (what, recorded, heard, version) in [
             ("a stranger", None, None, 2),
-            ("by its record", Some((2, 3)), None, 3),
+            ("by its record, which may be of an earlier start", Some((2, 3)), None, 2),
+            ("by its record, which rose above ours", Some((3, 5)), None, 3),
             ("by its word", None, Some((2, 3)), 3),
             ("it went back", Some((3, 4)), Some((1, 3)), 3),
             ("it was upgraded", Some((1, 2)), Some((2, 3)), 2),

@@ -98,15 +98,18 @@ impl World {
         }
     }
 
-    /// A leader looks around: who was gone and counts for it is back.
+    /// A leader looks around: who was gone and counts for it is back; and who was asked to leave and
+    /// counts for it no more is gone. The others hear of that before the one who typed it.
     pub(crate) fn look_for_those_back(&mut self, leader: usize, group: usize) {
-        let is_member = |host: &Host| host.services[group].standing == Standing::Member;
-        if self.hosts.iter().all(is_member) || self.leader_of(group) != Some(leader) {
+        let stays = |host: &Host| {
+            host.services[group].standing == Standing::Member && !host.wants_to_leave()
+        };
+        if self.hosts.iter().all(stays) || self.leader_of(group) != Some(leader) {
             return;
         }
         for host in 0..self.hosts.len() {
             let standing = self.hosts[host].services[group].standing;
-            if standing == Standing::Member {
+            if stays(&self.hosts[host]) {
                 continue;
             }
             let Some(node) = self.hosts[leader].node.as_ref() else { return };
@@ -116,7 +119,7 @@ impl World {
                     self.tally.count(Occurrence::MemberReturned);
                     Standing::Back(self.now)
                 }
-                (true, back) => back,
+                (true, as_before) => as_before,
                 (false, _) => Standing::Gone,
             };
         }
