@@ -39,6 +39,9 @@ pub enum CodecError {
         /// What there is.
         left: usize,
     },
+    /// More messages than an honest sender puts into one envelope.
+    #[error("an envelope of more than {} messages", crate::envelope::MESSAGES_MAX)]
+    TooMany,
     /// A version that this build does not speak.
     #[error("{kind} in version {found} of the wire: {known} is known here")]
     Version {

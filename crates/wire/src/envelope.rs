@@ -59,14 +59,18 @@ impl Envelope {
     ///
     /// # Errors
     ///
-    /// No head, or a length that leads outside. The sender is at fault.
+    /// No head, a length that leads outside, or more messages than [`MESSAGES_MAX`]. The sender is
+    /// at fault.
     pub fn decode(bytes: &[u8], ours: Versions) -> Result<Opened, CodecError> {
         let (head, frames) = unpack(bytes)?;
         let mut opened = Opened { envelope: Self { head, messages: Vec::new() }, skipped: 0 };
         if !ours.speaks(head.version) {
             return Ok(opened);
         }
-        for frame in frames {
+        for (number, frame) in frames.enumerate() {
+            if number >= MESSAGES_MAX {
+                return Err(CodecError::TooMany);
+            }
             match codec::decode_grown(frame?) {
                 Ok(message) => opened.envelope.messages.push(message),
                 Err(_) => opened.skipped += 1,
@@ -129,6 +133,10 @@ impl<'a> Iterator for Frames<'a> {
         Some(Ok(frame))
     }
 }
+
+/// Most messages of an envelope: several for each member of the largest ring and each of its facts.
+/// A message takes many times more memory than the few bytes that the shortest one has.
+pub const MESSAGES_MAX: usize = 1 << 16;
 
 /// Bytes that a message of `length` bytes takes in an envelope.
 pub fn framed_len(length: usize) -> usize {
@@ -196,6 +204,12 @@ mod tests {
         let mut endless = codec::encode(&head(1)).expect("encodes");
         endless.extend([253, 255, 255, 255, 255, 255, 255, 255, 255, 1]);
         assert!(Envelope::decode(&endless, Versions::OURS).is_err());
+        let most = vec![vec![0, 99]; MESSAGES_MAX + 1];
+        let bytes = pack(&head(1), &most[1..]).expect("packs");
+        assert_eq!(open(&bytes).skipped, MESSAGES_MAX as u64);
+        let bytes = pack(&head(1), &most).expect("packs");
+        let many = Envelope::decode(&bytes, Versions::OURS);
+        assert!(matches!(many, Err(CodecError::TooMany)), "{many:?}");
         let huge = vec![0; FRAME_MAX_BYTES];
         assert!(matches!(pack(&head(1), &[huge]), Err(CodecError::TooLarge { .. })));
     }
