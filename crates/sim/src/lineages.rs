@@ -110,6 +110,9 @@ impl World {
                 break;
             }
         }
+        if self.violation.is_none() && self.lineages_going_on() == before {
+            self.violate(PROGRESS, "nothing came of `reform`, with all links sound".to_owned());
+        }
         let at_once = chance.random::<bool>();
         for host in lost {
             self.start(host);
