@@ -264,12 +264,8 @@ impl Node {
         self.groups.get(name)
     }
 
-    pub(crate) fn has_member(&self, group: &GroupName, node: NodeId) -> bool {
-        self.shared.directory.member(group, node).is_some()
-    }
-
-    pub(crate) fn met_another_lineage(&self, group: &GroupName) -> bool {
-        self.group(group).is_some_and(|group| group.has_met(&self.shared))
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Releases that the services of this node must keep.

@@ -10,27 +10,26 @@ use baton_types::{GroupName, NodeId, Term};
 
 use crate::group::Group;
 use crate::node::Node;
+use crate::shared::Shared;
 
 /// One group of one node, as it is at this moment.
 #[derive(Clone, Copy)]
 pub struct Observation<'a> {
     group: &'a Group,
+    shared: &'a Shared,
 }
 
 impl Node {
     /// One of this node's groups; `None` if it has no such service.
     pub fn observe(&self, group: &GroupName) -> Option<Observation<'_>> {
-        self.group(group).map(|group| Observation { group })
+        let shared = self.shared();
+        self.group(group).map(|group| Observation { group, shared })
     }
 
-    /// Whether this node has met another lineage of a group, of which none has given way yet.
-    pub fn has_met(&self, group: &GroupName) -> bool {
-        self.met_another_lineage(group)
-    }
-
-    /// Whether another node counts among a group's members as far as this one has heard.
+    /// Whether another node counts among a group's members as far as this one has heard, also where
+    /// this one is none of them.
     pub fn counts(&self, group: &GroupName, node: NodeId) -> bool {
-        self.has_member(group, node)
+        self.shared().directory.member(group, node).is_some()
     }
 }
 
@@ -38,6 +37,11 @@ impl<'a> Observation<'a> {
     /// Whether this node decides for the group.
     pub fn is_leading(&self) -> bool {
         self.group.is_leading()
+    }
+
+    /// Whether this node has met another lineage of the group, of which none has given way yet.
+    pub fn has_met(&self) -> bool {
+        self.group.has_met(self.shared)
     }
 
     /// Term and version of the last committed record that was seen since this start.

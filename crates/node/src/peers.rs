@@ -46,9 +46,21 @@ impl Peers {
         self.known(addr).recorded = Some(versions);
     }
 
-    /// An envelope of whom is reached there says so.
-    fn heard(&mut self, addr: SocketAddr, versions: Versions) {
-        self.known(addr).heard = Some(versions);
+    /// An envelope from `from` says so, whose sender the ring knows to be reached at `reached`.
+    fn heard(&mut self, from: SocketAddr, reached: Option<SocketAddr>, versions: Versions) {
+        // The other end of a stream is at no address at which its node can be reached; but where
+        // another node was reached before, it may be this one now.
+        let is_reached_there = reached.is_none_or(|reached| reached == from);
+        if is_reached_there || self.known.contains_key(&from) {
+            self.known(from).heard = Some(versions);
+        }
+        // What came from elsewhere proves nothing of who is there now: another node may have come
+        // back under that address, before its owner's new one is known. So it only lowers.
+        if let Some(known) = reached.and_then(|reached| self.known.get_mut(&reached))
+            && known.heard.is_some_and(|heard| versions.newest() < heard.newest())
+        {
+            known.heard = Some(versions);
+        }
     }
 
     fn known(&mut self, addr: SocketAddr) -> &mut Known {
@@ -92,13 +104,9 @@ impl Shared {
         if head.sender == self.me {
             return (head, messages);
         }
-        // The other end of a stream is at no address at which its node can be reached; but where
-        // another node was reached before, it may be this one now.
-        let addr = self.ring.addr_of(head.sender).unwrap_or(from);
-        self.peers.heard(addr, head.versions);
-        if self.peers.known.contains_key(&from) {
-            self.peers.heard(from, head.versions);
-        }
+        let reached = self.ring.addr_of(head.sender);
+        self.peers.heard(from, reached, head.versions);
+        let addr = reached.unwrap_or(from);
         let ours = self.peers.ours();
         if ours.speaks(head.version) {
             return (head, messages);
@@ -169,10 +177,26 @@ mod tests {
                 peers.recorded(addr, range(oldest, newest));
             }
             if let Some((oldest, newest)) = heard {
-                peers.heard(addr, range(oldest, newest));
+                peers.heard(addr, Some(addr), range(oldest, newest));
             }
             assert_eq!(peers.version_for(addr), version, "{what}");
         }
+    }
+
+    #[test]
+    fn a_word_from_elsewhere_only_lowers() {
+        let at = |last| SocketAddr::from(([10, 0, 0, last], 7117));
+        let (old, new, port) = (at(1), at(2), SocketAddr::from(([10, 0, 0, 1], 40_000)));
+        let mut peers = Peers::new(range(1, 2));
+        // Another node came back under the address at which the ring still has the sender.
+        peers.heard(old, None, range(1, 1));
+        peers.heard(new, Some(old), range(1, 2));
+        assert_eq!(peers.version_for(old), 1, "who is there now is another one");
+        peers.heard(old, Some(old), range(1, 2));
+        assert_eq!(peers.version_for(old), 2, "it says so itself");
+        peers.heard(port, Some(old), range(1, 1));
+        assert_eq!(peers.version_for(old), 1, "it went back, and said so by stream");
+        assert!(!peers.known.contains_key(&port), "nobody is reached at the end of a stream");
     }
 
     #[test]
@@ -180,7 +204,7 @@ mod tests {
         let mut peers = Peers::new(Versions::OURS);
         for at in 0..=KNOWN_MAX as u32 {
             let [_, b, c, d] = at.to_be_bytes();
-            peers.heard(SocketAddr::from(([10, b, c, d], 7117)), Versions::OURS);
+            peers.heard(SocketAddr::from(([10, b, c, d], 7117)), None, Versions::OURS);
             assert!(peers.known.len() <= KNOWN_MAX);
         }
         let mut named = |node: u128, second: u64| {

@@ -8,7 +8,7 @@ use baton_types::manifest::Manifest;
 use baton_types::{Digest, Name, Release, ReleaseId, Revision, Text, Version};
 
 use crate::program::Behaviour;
-use crate::settings::FIRST;
+use crate::settings::FIRST_RELEASE;
 
 /// What the depot has of one group: the releases of one name, and their channel.
 #[derive(Clone, Debug)]
@@ -108,7 +108,9 @@ impl Depot {
     pub(crate) fn version(&self, digest: &Digest) -> String {
         match self.releases.get(digest) {
             // There is one name in most worlds.
-            Some(stored) if self.name.as_str() == FIRST => stored.release.id.version.to_string(),
+            Some(stored) if self.name.as_str() == FIRST_RELEASE => {
+                stored.release.id.version.to_string()
+            }
             Some(stored) => stored.release.id.to_string(),
             None => format!("{digest:?}"),
         }
@@ -155,7 +157,7 @@ pub(crate) fn fault(environment: bool, text: &str) -> DepotFault {
 
 /// The first group's release of that version.
 pub fn release(version: &str) -> Release {
-    named(&Name::new(FIRST).expect("a name"), version)
+    named(&Name::new(FIRST_RELEASE).expect("a name"), version)
 }
 
 /// A release: its digest follows from its name and version.
@@ -163,7 +165,7 @@ fn named(name: &Name, version: &str) -> Release {
     let version = Version::new(version).expect("a version");
     let mut digest = [0x5a_u8; 32];
     let mixed = match name.as_str() {
-        FIRST => version.to_string(),
+        FIRST_RELEASE => version.to_string(),
         name => format!("{name}/{version}"),
     };
     for (at, byte) in mixed.bytes().enumerate() {

@@ -65,6 +65,9 @@ impl World {
         let lost = self.lose_most_voters(chance);
         let is_lost = !lost.is_empty();
         if is_lost {
+            if chance.random::<bool>() {
+                self.set_weather(weather);
+            }
             self.form_anew(chance, lost);
         }
         self.faults = faults;
@@ -164,29 +167,26 @@ impl World {
         }
     }
 
-    /// In peace: several lineages become one, by themselves or because somebody says which one stays,
-    /// and lets end what is under way.
+    /// In peace: several lineages become one, by themselves or, where their baselines differ, because
+    /// somebody says which one stays; and somebody lets end what is under way.
     pub(crate) fn become_one_lineage(&mut self, chance: &mut StdRng) {
         for _ in 0..ADOPTIONS {
             if self.lineages_going_on().len() < 2 || self.violation.is_some() {
                 return;
             }
             self.run_for(Duration::from_secs(60));
-            for host in 0..self.hosts.len() {
-                if self.leads(host) {
-                    let id = CommandId::from_random(chance.random());
-                    self.type_in(FIRST, host, CommandAction::Resume, Some(id));
-                }
+            let leaders: Vec<usize> = self.leaders(FIRST).map(|(_, host)| host).collect();
+            for host in leaders {
+                let id = CommandId::from_random(chance.random());
+                self.type_in(FIRST, host, CommandAction::Resume, Some(id));
             }
             self.run_for(Duration::from_secs(60));
-            self.adopt_some(chance);
+            // Those that have one baseline need nobody's word: left alone, they are one in the end,
+            // or the world does not come to rest.
+            if self.groups[FIRST].checks.baselines_differ() {
+                self.adopt_some(chance);
+            }
         }
-    }
-
-    fn leads(&self, host: usize) -> bool {
-        let node = self.hosts[host].node.as_ref();
-        let seen = node.and_then(|node| node.observe(&self.groups[FIRST].name));
-        seen.is_some_and(|seen| seen.is_leading())
     }
 }
 

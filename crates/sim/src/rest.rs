@@ -55,11 +55,7 @@ impl World {
         let Some(truth) = self.groups[group].checks.truth() else {
             return Some((PROGRESS, "no record was ever committed".to_owned()));
         };
-        let name = &self.groups[group].name;
-        let leads =
-            |node: &baton_node::Node| node.observe(name).is_some_and(|seen| seen.is_leading());
-        let leaders = self.hosts.iter().filter_map(|host| host.node.as_ref()).filter(|n| leads(n));
-        if leaders.count() != 1 {
+        if self.leaders(group).count() != 1 {
             return Some((PROGRESS, "there is no single leader".to_owned()));
         }
         let members = self.setup.carriers(group).count().min(VOTERS_MAX);

@@ -154,7 +154,7 @@ impl World {
     }
 
     /// Hosts that decide for a group, with their terms.
-    fn leaders(&self, group: usize) -> impl Iterator<Item = (Term, usize)> + '_ {
+    pub(crate) fn leaders(&self, group: usize) -> impl Iterator<Item = (Term, usize)> + '_ {
         let name = &self.groups[group].name;
         (0..self.hosts.len()).filter_map(move |host| {
             let seen = self.hosts[host].node.as_ref()?.observe(name)?;

@@ -120,7 +120,7 @@ impl Setup {
 
     /// Names of the releases of all groups, which name the groups, too: the first one's first.
     pub(crate) fn releases(&self) -> Vec<Name> {
-        let first = Name::new(FIRST).expect("a name");
+        let first = Name::new(FIRST_RELEASE).expect("a name");
         let others = self.others.iter().map(|other| other.release.clone());
         std::iter::once(first).chain(others).collect()
     }
@@ -196,7 +196,7 @@ const ZONE_LABEL: &str = "zone";
 pub(crate) const ORDER_LABEL: &str = "order";
 
 /// The release of the first group.
-pub(crate) const FIRST: &str = "app";
+pub(crate) const FIRST_RELEASE: &str = "app";
 
 /// The group that runs releases of that name.
 pub(crate) fn group_of(release: &Name) -> GroupName {

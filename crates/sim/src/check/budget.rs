@@ -63,7 +63,7 @@ impl BudgetCheck {
             let group_size = rollout.group_size as usize;
             let budget = Budget {
                 max_unavailable: rollout.policy().max_unavailable.budget(group_size),
-                bounded: !rollout.is_first() && rollout.plan.strategy != Strategy::AtOnce,
+                bounded: rollout.plan.strategy != Strategy::AtOnce,
             };
             self.budgets.insert((rollout.id, rollout.phase), budget);
         }
@@ -187,8 +187,12 @@ mod tests {
             samples::turn(state, 2).let_pass = true;
         };
         assert_eq!(check(let_pass, &ill), 0);
+        let at_once = |state: &mut GroupState| {
+            samples::rollout(state).plan.strategy = Strategy::AtOnce;
+        };
+        assert_eq!(check(at_once, &ill), 0);
         let first = |state: &mut GroupState| samples::rollout(state).from = None;
-        assert_eq!(check(first, &ill), 0);
+        assert_eq!(check(first, &ill), 1, "who runs something has it to lose");
         let two = |state: &mut GroupState| {
             samples::rollout(state).plan.update.max_unavailable =
                 baton_types::policy::Limit::Count(2);

@@ -3,8 +3,10 @@
 //! Invariant: records of two lineages are never compared with each other, but for the first one of a
 //! lineage that was formed anew: it goes on from what is known of the one that it replaces.
 
+use std::collections::BTreeSet;
+
 use baton_rollout::GroupState;
-use baton_types::{LineageId, NodeId, RolloutId};
+use baton_types::{LineageId, NodeId, RolloutId, Target};
 
 use super::{
     BASELINE, BaselineCheck, BudgetCheck, COUNT, Checks, CountCheck, Disruption, EFFECT,
@@ -84,6 +86,14 @@ impl Checks {
         }
         let all = self.lineages.keys().copied();
         all.filter(|lineage| self.ledger.successor(*lineage) == *lineage).collect()
+    }
+
+    /// Whether the lineages that go on have come to different baselines.
+    pub(crate) fn baselines_differ(&self) -> bool {
+        let going_on = self.going_on();
+        let states = going_on.iter().filter_map(|lineage| self.lineages.get(lineage)?.state());
+        let baselines = states.map(|state| state.baseline().map(Target::key));
+        baselines.collect::<BTreeSet<_>>().len() > 1
     }
 
     /// The state of the lineage that a host is in: the only one that goes on, or the one of its ledger

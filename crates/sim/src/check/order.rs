@@ -152,7 +152,7 @@ fn earlier_wave(
     }
 }
 
-/// Never two zones at once.
+/// Never two zones at once, and who is well waits for all of the zone before.
 fn zone(rollout: &Rollout, fresh: &BTreeSet<NodeId>, known: &Known) -> Result<(), String> {
     if rollout.policy().zone_label.is_none() {
         return Ok(());
@@ -162,6 +162,18 @@ fn zone(rollout: &Rollout, fresh: &BTreeSet<NodeId>, known: &Known) -> Result<()
         if let Some(other) = rollout.open_turns().find(|t| known.zones.get(&t.node) != zone) {
             return Err(format!(
                 "{node:?} of zone {zone:?} is offered its turn beside {:?} of another",
+                other.node
+            ));
+        }
+        let before = rollout.turns.iter().take_while(|turn| turn.node != *node);
+        let mut waiting = before
+            .filter(|turn| turn.phase == rollout.phase && turn.state == TurnState::Waiting)
+            .filter(|turn| known.zones.get(&turn.node) != zone);
+        if known.well.contains(node)
+            && let Some(other) = waiting.next()
+        {
+            return Err(format!(
+                "{node:?} of zone {zone:?} is offered its turn while {:?} of another waits for its own",
                 other.node
             ));
         }
@@ -259,6 +271,16 @@ mod tests {
             state
         };
         assert!(OrderCheck.record(Some(&zoned(&old)), &zoned(&new), &all_well()).is_err());
+        // One of the first zone is passed over.
+        let mut early = with(&running(), 3, TurnState::Offered);
+        turn(&mut early, 1).state = TurnState::Passed;
+        let mut known = all_well();
+        known.well.remove(&node(2));
+        assert_eq!(OrderCheck.record(Some(&running()), &early, &known), Ok(()));
+        assert!(OrderCheck.record(Some(&zoned(&running())), &zoned(&early), &known).is_err());
+        known.well.remove(&node(3));
+        let ill = OrderCheck.record(Some(&zoned(&running())), &zoned(&early), &known);
+        assert_eq!(ill, Ok(()), "who is ill waits for nobody");
         let over = with(&new, 2, TurnState::Passed);
         assert_eq!(OrderCheck.record(Some(&zoned(&old)), &zoned(&over), &all_well()), Ok(()));
     }

@@ -56,8 +56,8 @@ impl World {
             return;
         }
         let Some(node) = self.hosts[host].node.as_ref() else { return };
-        let leads = node.observe(&of.name).is_some_and(|seen| seen.is_leading());
-        let met = leads && node.has_met(&of.name);
+        let seen = node.observe(&of.name);
+        let met = seen.is_some_and(|seen| seen.is_leading() && seen.has_met());
         let was = std::mem::replace(&mut of.checks.seen[host].met, met);
         if met && !was {
             self.tally.count(Occurrence::LineagesMet);
