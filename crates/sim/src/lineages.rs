@@ -120,11 +120,15 @@ impl World {
         }
     }
 
-    /// Those that were taken for lost come back, where they hear of what was done without them.
+    /// Those that were taken for lost come back, where they hear of what was done without them: the first
+    /// one alone, for together they are a majority that may decide before it hears of anything.
     fn come_back_at_last(&mut self, chance: &mut StdRng, lost: Vec<usize>) {
         let at_once = chance.random::<bool>();
-        for host in lost {
+        for (place, host) in lost.into_iter().enumerate() {
             self.start(host);
+            if place == 0 {
+                self.run_for(HEARD);
+            }
             if !at_once {
                 self.run_for(Duration::from_secs(chance.random_range(1..=30)));
             }
