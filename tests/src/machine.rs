@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::cli::Answer;
-use crate::{leftovers, machine_root, shell, wait};
+use crate::{leftovers, machine_root, wait};
 
 /// A machine with its root. It is off until it is booted, and keeps its disk over boots.
 pub struct Machine {
@@ -165,10 +165,10 @@ pub fn can_boot(test: &str) -> bool {
 
 /// The child of `nspawn` that has become the machine's systemd.
 fn first_process(nspawn: u32) -> Option<i32> {
-    let children = shell::try_run(&["ps", "-o", "pid=,comm=", "--ppid", &nspawn.to_string()]);
-    let line = children.ok()?;
-    let (pid, comm) = line.trim().split_once(' ')?;
-    (comm.trim() == "systemd").then_some(pid.parse().ok()?)
+    let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children")).ok()?;
+    let first = children.split_whitespace().next()?.parse().ok()?;
+    let comm = fs::read_to_string(format!("/proc/{first}/comm")).ok()?;
+    (comm.trim() == "systemd").then_some(first)
 }
 
 static NEXT: AtomicU32 = AtomicU32::new(1);

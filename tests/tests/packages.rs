@@ -58,6 +58,7 @@ fn a_machine_installs_upgrades_and_purges_it() {
 
     installed(&machine);
     who_may_ask(&machine);
+    keyed(&machine);
     served(&machine);
     told(&machine);
     outlives_its_daemon(&machine);
@@ -103,15 +104,32 @@ fn who_may_ask(machine: &Machine) {
     ask("--clear-groups").expect(3, &["/run/baton/control.sock"]);
 }
 
+/// The ring's key comes from the credential store, which may keep it encrypted.
+fn keyed(machine: &Machine) {
+    machine.sh("mkdir -p -m 0700 /etc/credstore
+         baton ring keygen --out /etc/credstore/baton.ring-key
+         echo 'key_file = \"/run/credentials/baton.service/baton.ring-key\"' >/root/key_file
+         sed -i '/^\\[ring\\]/r /root/key_file' /etc/baton/baton.toml
+         systemctl restart baton
+         baton check");
+    let keys = machine.ok(&["baton", "ring", "keys", "--json"]);
+    let keys: Value = serde_json::from_str(&keys).unwrap();
+    assert_eq!(keys.as_array().map(Vec::len), Some(1), "{keys}");
+}
+
 /// A service file and a reload, a release and its rollout.
 fn served(machine: &Machine) {
     machine.sh(SET_UP);
+    machine.ok(&["systemctl", "log-level", "debug"]);
     machine.ok(&["systemctl", "reload", "baton"]);
     wait::until("the reload", LIMIT, || {
-        let journal = machine.ok(&["journalctl", "-u", "baton", "-o", "cat"]);
+        let journal = machine.ok(&["journalctl", "-b", "-o", "cat"]);
         let said = journal.contains("read again; changed services: web.default");
-        if said { Ok(()) } else { Err(journal) }
+        let told = ["(RELOADING=1, MONOTONIC_USEC=", "(READY=1)"];
+        let told = said && told.iter().all(|word| journal.contains(word));
+        if told { Ok(()) } else { Err(journal) }
     });
+    machine.ok(&["systemctl", "log-level", "info"]);
     let state = machine.ok(&["systemctl", "show", "baton", "-P", "ActiveState"]);
     assert_eq!(state, "active\n", "READY ends a reload");
     promote(machine, "1");
@@ -124,7 +142,6 @@ fn told(machine: &Machine) {
     for part in [
         "The rollout of web.default to web/1 is complete",
         "Every member passed. Its target is the group's baseline now",
-        "turns are taken",
     ] {
         assert!(explained.contains(part), "{part:?} is not in {explained}");
     }
@@ -145,19 +162,23 @@ fn told(machine: &Machine) {
     assert!(printed.contains("web 1 serves"), "{printed}");
 }
 
-/// A restart and a kill of the daemon are nothing to its service.
+/// A restart, a kill and a standstill of the daemon are nothing to its service.
 fn outlives_its_daemon(machine: &Machine) {
     let (program, first) = (program(machine), daemon(machine));
-    machine.ok(&["systemctl", "restart", "baton"]);
+    machine.sh(SHORT_WATCHDOG);
     assert_eq!(taken_over(machine), program);
-    let second = daemon(machine);
-    assert_ne!(second, first);
-    machine.sh(&format!("kill -KILL {second}"));
-    wait::until("another daemon", LIMIT, || {
-        let third = daemon(machine);
-        if third != second && third != "0" { Ok(()) } else { Err(third) }
-    });
-    assert_eq!(taken_over(machine), program);
+    let mut last = daemon(machine);
+    assert_ne!(last, first);
+    for signal in ["KILL", "STOP"] {
+        machine.sh(&format!("kill -{signal} {last}"));
+        last = wait::until("another daemon", LIMIT, || match daemon(machine) {
+            next if next != last && next != "0" => Ok(next),
+            next => Err(next),
+        });
+        assert_eq!(taken_over(machine), program);
+    }
+    let journal = machine.ok(&["journalctl", "-b", "-o", "cat", "UNIT=baton.service"]);
+    assert!(journal.contains("Watchdog timeout"), "{journal}");
 }
 
 /// What the administrator wrote stays, what runs does not notice.
@@ -190,6 +211,8 @@ fn a_boot_that_is_not_complete_takes_no_turn(machine: &mut Machine) {
     machine.sh("rm /etc/systemd/system/boot-complete.target.requires/check.service");
     machine.sh("systemctl daemon-reload; systemctl start baton-boot-complete.service");
     rolled(machine, "web/2");
+    let explained = machine.ok(&["journalctl", "-b", "-x", "-t", "baton", "--no-pager"]);
+    assert!(explained.contains("Subject: The boot of this machine is complete"), "{explained}");
 }
 
 /// Removal leaves the data and what runs, purge leaves nothing of the package.
@@ -202,7 +225,7 @@ fn gone(machine: &Machine) {
     machine.ok(&["dpkg", "--purge", "baton"]);
     machine.sh("test ! -e /var/lib/baton; test ! -e /etc/baton");
     let left = machine.sh("find /etc/systemd /usr/lib/systemd -name '*baton*'");
-    assert_eq!(left, "");
+    assert_eq!(left, "/etc/systemd/system/baton.service.d\n", "what the administrator made stays");
 }
 
 fn promote(machine: &Machine, version: &str) {
@@ -270,6 +293,14 @@ poll = "1s"
 [update]
 monitor = "1s"
 EOF
+"#;
+
+/// As in the unit, but nobody waits for half a minute here.
+const SHORT_WATCHDOG: &str = r#"
+mkdir -p /etc/systemd/system/baton.service.d
+printf '[Service]\nWatchdogSec=3\n' >/etc/systemd/system/baton.service.d/watchdog.conf
+systemctl daemon-reload
+systemctl restart baton
 "#;
 
 /// What boot-complete.target requires does not come up.
