@@ -47,9 +47,10 @@ impl Machine {
     pub fn boot(&mut self) {
         assert!(self.running.is_none(), "{} is on", self.name);
         let console = File::create(self.root.with_extension("console")).expect("a console");
-        // Should this process be killed, the machine must not outlive it.
+        // Should this process be killed, the machine must not outlive it: SIGTERM makes nspawn shut it
+        // down, while a nspawn that is killed leaves it behind.
         let mut nspawn = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "systemd-nspawn", "--boot", "--quiet"])
+            .args(["--pdeathsig", "TERM", "systemd-nspawn", "--boot", "--quiet"])
             .args(["--register=no", "--keep-unit", "--private-network", "--link-journal=no"])
             .args(["--machine", &self.name, "--directory"])
             .arg(&self.root)

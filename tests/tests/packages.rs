@@ -63,6 +63,7 @@ fn a_machine_installs_upgrades_and_purges_it() {
     told(&machine);
     outlives_its_daemon(&machine);
     upgraded(&machine);
+    comes_back_after_a_power_cut(&mut machine);
     a_boot_that_is_not_complete_takes_no_turn(&mut machine);
     gone(&machine);
 }
@@ -191,6 +192,19 @@ fn upgraded(machine: &Machine) {
     assert_ne!(daemon(machine), before, "the new daemon runs");
     assert_eq!(taken_over(machine), program);
     machine.sh("grep -q '^# ours' /etc/baton/baton.toml");
+}
+
+/// What it had runs again, and its boot is complete by itself.
+fn comes_back_after_a_power_cut(machine: &mut Machine) {
+    machine.cut_power();
+    machine.boot();
+    wait::until("the service runs", LIMIT, || healthy(machine, "web/1"));
+    wait::until("the boot is complete", LIMIT, || {
+        let state = machine.run(&["systemctl", "is-active", "baton-boot-complete"]);
+        if state.code == 0 { Ok(()) } else { Err(state) }
+    });
+    let journal = machine.ok(&["journalctl", "-b", "-o", "cat", "_PID=1"]);
+    assert!(!journal.contains("ordering cycle"), "{journal}");
 }
 
 /// A machine that does not come up as it should is the last one that gets the release.
