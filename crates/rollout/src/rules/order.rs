@@ -38,9 +38,10 @@ pub fn candidates(rollout: &Rollout, view: &View, lasting: &BTreeSet<NodeId>) ->
     };
     let is_awaited =
         |turn: &&Turn| view.members.get(&turn.node).is_some_and(|member| member.may_serve);
-    // Who had a turn, or goes back, or was never well, is not expected to heal by itself.
+    // Who had a turn, or goes back, is not expected to heal by itself. Before the first baseline, too, a
+    // member may run what an earlier rollout brought, and serve.
     let lasts = |turn: &&Turn| {
-        let heals = turn.attempts == 0 && rollout.phase < 2 && !rollout.is_first();
+        let heals = turn.attempts == 0 && rollout.phase < 2;
         lasting.contains(&turn.node) || !(heals || is_awaited(turn))
     };
     let first = rollout.turns.iter().filter(waiting).filter(ill).filter(lasts);
@@ -100,12 +101,14 @@ mod tests {
                 _ => {}
             }
         }
-        let names = |lasting: &[&str]| -> Vec<String> {
+        let names = |rollout: &Rollout, lasting: &[&str]| -> Vec<String> {
             let lasting = lasting.iter().map(|name| node(name)).collect();
-            candidates(&rollout, &view, &lasting).into_iter().map(|n| view.name(n)).collect()
+            candidates(rollout, &view, &lasting).into_iter().map(|n| view.name(n)).collect()
         };
-        assert_eq!(names(&["n3"]), ["n3", "n2", "n1"]);
-        assert_eq!(names(&[]), ["n2", "n1"], "it may heal by itself");
+        assert_eq!(names(&rollout, &["n3"]), ["n3", "n2", "n1"]);
+        assert_eq!(names(&rollout, &[]), ["n2", "n1"], "it may heal by itself");
+        let first = Rollout { from: None, ..rollout };
+        assert_eq!(names(&first, &[]), ["n2", "n1"], "what an earlier one brought may serve");
     }
 
     #[test]
