@@ -41,7 +41,7 @@ use baton_wire::ledger::StateBytes;
 use baton_wire::{LedgerMessage, Message};
 use rand::RngExt as _;
 
-use self::booting::ToldTurns;
+use self::booting::TurnMemory;
 use crate::boot::{Adopted, Boot};
 use crate::census::Census;
 use crate::effect::{Level, Line};
@@ -111,7 +111,7 @@ pub(crate) struct Group {
     leading: bool,
     /// The leader that was last told of.
     told_leader: Option<NodeId>,
-    told_turns: ToldTurns,
+    turn_memory: TurnMemory,
     file: ServiceFile,
     /// The newest write of `file`, and whether the disk has what it says.
     file_write: Option<u64>,
@@ -233,7 +233,7 @@ impl Group {
             told_met: String::new(),
             leading: false,
             told_leader: None,
-            told_turns: ToldTurns::default(),
+            turn_memory: TurnMemory::default(),
             file,
             file_write: None,
             file_kept: true,

@@ -224,7 +224,7 @@ impl Node {
             }
             Event::Request { request, what } => self.request(now, request, what),
             Event::Services(services) => self.set_services(now, services),
-            Event::BootComplete => self.boot_complete(),
+            Event::BootComplete => self.boot_complete(now),
             Event::Goodbye { stop_services } => self.begin_goodbye(now, stop_services),
         }
         self.tick(now);
@@ -400,11 +400,13 @@ impl Node {
         self.groups.insert(name, group);
     }
 
-    /// Turns that waited for it go on by their own repeats.
-    fn boot_complete(&mut self) {
+    fn boot_complete(&mut self, now: Now) {
         if std::mem::take(&mut self.shared.is_booting) {
             let text = "the boot of this machine is complete: turns are taken";
             self.shared.log(Line::new(Notice::BootComplete, Level::Info, text));
+            for group in self.groups.values_mut() {
+                group.boot_complete(now, &mut self.shared);
+            }
         }
     }
 

@@ -46,7 +46,7 @@ impl Group {
         let moved = !outputs.is_empty();
         for output in outputs {
             match output {
-                MemberOutput::Send(message) if self.awaits_boot(now, shared, &message) => {}
+                MemberOutput::Send(message) if self.awaits_boot(shared, &message) => {}
                 MemberOutput::Send(message) => {
                     self.tell_own_outcome(shared, &message);
                     if let Some(leader) = self.leader() {
@@ -64,6 +64,9 @@ impl Group {
                     self.fetch(shared, target, depot);
                 }
                 MemberOutput::Unpack { target } => self.unpack(now, shared, target.release),
+                MemberOutput::RunHook { kind: HookKind::Ready, target } if shared.is_booting => {
+                    self.turn_memory.held_ready = Some(target);
+                }
                 MemberOutput::RunHook { kind, target } => self.turn_hook(now, shared, kind, target),
                 MemberOutput::StopService => self.stop_for_turn(now, shared),
                 MemberOutput::StartService(target) => self.start_for_turn(now, shared, target),
@@ -89,7 +92,7 @@ impl Group {
     /// One line when this member's turn has ended by its own judgement; the message is repeated.
     fn tell_own_outcome(&mut self, shared: &mut Shared, message: &TurnMessage) {
         let TurnMessage::Outcome { turn, outcome, reason, .. } = message else { return };
-        if self.told_turns.ended.replace(*turn) == Some(*turn) {
+        if self.turn_memory.told_end.replace(*turn) == Some(*turn) {
             return;
         }
         let target = self.member.file().turn.as_ref().map(|turn| turn.terms.target.to_string());
@@ -161,7 +164,13 @@ impl Group {
         self.member.input(now, MemberInput::Unpacked { digest: release.digest, result });
     }
 
-    fn turn_hook(&mut self, now: Now, shared: &mut Shared, kind: HookKind, target: Target) {
+    pub(super) fn turn_hook(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        kind: HookKind,
+        target: Target,
+    ) {
         let Some(launch) = self.launch_of(shared, &target) else {
             let text = format!("{target} is not on this machine");
             let verdict = HookVerdict::No(text.as_str().into());

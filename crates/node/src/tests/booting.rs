@@ -2,25 +2,49 @@
 
 use std::time::Duration;
 
+use baton_types::manifest::Hook;
 use baton_types::status::GroupStatus;
 
 use super::bench::{Bench, boot, group, release};
-use crate::{Event, Notice, Reply, Request};
+use crate::{Effect, Event, Notice, Reply, Request};
 
 #[test]
 fn no_turn_begins_before_the_boot_is_complete() {
+    let (a, has) = (group("a.main"), release(1));
+    // With something to replace, and without.
+    for runs in [vec![has], Vec::new()] {
+        let before: Vec<_> = runs.iter().map(|release| release.digest).collect();
+        let mut bench = Bench::while_booting(boot(&[(&a, runs.first())]), release(2));
+        bench.pass(LONG);
+        assert_eq!(bench.launched(&a), before, "what it has runs, and nothing else");
+        assert_eq!(told_of_waiting(&bench), 1);
+        let status = status(&mut bench);
+        assert!(status.ends_with("the boot of this machine is not complete"), "{status}");
+
+        bench.handle(Event::BootComplete);
+        bench.pass(LONG);
+        assert_eq!(bench.launched(&a), [before, vec![release(2).digest]].concat());
+        assert_eq!(status_of_rollout(&mut bench), "completed");
+    }
+}
+
+/// It may take the program out of service.
+#[test]
+fn ready_is_not_asked_before_the_boot_is_complete() {
     let a = group("a.main");
-    let mut bench = Bench::while_booting(boot(&[(&a, Some(&release(1)))]), release(2));
+    let mut found = boot(&[(&a, Some(&release(1)))]);
+    let hook = Hook { command: vec!["bin/ready".to_owned()], timeout: Duration::from_secs(5) };
+    let runs = found.manifests.get_mut(&release(1).digest).expect("a manifest");
+    runs.hooks.ready = Some(hook);
+    let mut bench = Bench::while_booting(found, release(2));
+    let asks = |effect: &Effect| matches!(effect, Effect::RunHook { .. });
     bench.pass(LONG);
-    assert_eq!(bench.launched(&a), [release(1).digest], "what it has runs, and nothing else");
+    assert_eq!(bench.position(asks), None);
     assert_eq!(told_of_waiting(&bench), 1);
     let status = status(&mut bench);
     assert!(status.ends_with("the boot of this machine is not complete"), "{status}");
-
     bench.handle(Event::BootComplete);
-    bench.pass(LONG);
-    assert_eq!(bench.launched(&a), [release(1).digest, release(2).digest]);
-    assert_eq!(status_of_rollout(&mut bench), "completed");
+    assert!(bench.position(asks).is_some());
 }
 
 #[test]
