@@ -107,12 +107,7 @@ fn who_may_ask(machine: &Machine) {
 
 /// The ring's key comes from the credential store, which may keep it encrypted.
 fn keyed(machine: &Machine) {
-    machine.sh("mkdir -p -m 0700 /etc/credstore
-         baton ring keygen --out /etc/credstore/baton.ring-key
-         echo 'key_file = \"/run/credentials/baton.service/baton.ring-key\"' >/root/key_file
-         sed -i '/^\\[ring\\]/r /root/key_file' /etc/baton/baton.toml
-         systemctl restart baton
-         baton check");
+    machine.sh(STORED_KEY);
     let keys = machine.ok(&["baton", "ring", "keys", "--json"]);
     let keys: Value = serde_json::from_str(&keys).unwrap();
     assert_eq!(keys.as_array().map(Vec::len), Some(1), "{keys}");
@@ -294,6 +289,15 @@ fn json(machine: &Machine, words: &[&str]) -> Result<Value, String> {
         _ => Err(answer.to_string()),
     }
 }
+
+const STORED_KEY: &str = r#"
+mkdir -p -m 0700 /etc/credstore
+baton ring keygen --out /etc/credstore/baton.ring-key
+echo 'key_file = "/run/credentials/baton.service/baton.ring-key"' >/root/key_file
+sed -i '/^\[ring\]/r /root/key_file' /etc/baton/baton.toml
+systemctl restart baton
+baton check
+"#;
 
 const SET_UP: &str = r#"
 baton depot keygen --out /root/depot
