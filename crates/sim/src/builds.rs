@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use baton_rollout::GroupState;
-use baton_types::{BootNonce, NodeId};
+use baton_types::{BootNonce, LineageId, NodeId};
 use baton_wire::envelope::{Opened, pack, unpack};
 use baton_wire::ring::MemberRecord;
 use baton_wire::{Envelope, Message, Record, RingMessage, Versions, codec};
@@ -47,8 +47,8 @@ pub(crate) struct Builds {
     rng: StdRng,
     /// Which start of a host another one has heard itself, and in which of its own lives.
     heard: BTreeMap<(usize, usize), (u64, BootNonce)>,
-    /// The version that the newest committed record of each group is written in.
-    written: Vec<Option<u8>>,
+    /// The version that the newest committed record of each group's lineages is written in.
+    written: BTreeMap<(usize, LineageId), u8>,
 }
 
 /// An envelope on its way.
@@ -67,8 +67,7 @@ impl World {
         for host in &mut self.hosts {
             host.wanted = if chance(&mut rng, next) { Build::Next } else { Build::Now };
         }
-        self.builds =
-            Some(Builds { rng, heard: BTreeMap::new(), written: vec![None; self.groups.len()] });
+        self.builds = Some(Builds { rng, heard: BTreeMap::new(), written: BTreeMap::new() });
     }
 
     /// The daemon of a host is stopped, in good order or not, and the other build is started `after`.
@@ -89,8 +88,10 @@ impl World {
     fn may_go_back(&self, host: usize) -> bool {
         let Some(builds) = &self.builds else { return false };
         self.groups_on(host).all(|group| {
-            let leader = self.leader_of(group);
-            builds.written[group] != Some(NEXT)
+            let lineage = self.groups[group].checks.lineage_on(host);
+            let written = lineage.and_then(|lineage| builds.written.get(&(group, lineage)));
+            let leader = self.leader_with(group, host);
+            written != Some(&NEXT)
                 || leader.is_some_and(|leader| leader != host && self.hosts[leader].is_next())
         })
     }
@@ -167,9 +168,9 @@ impl World {
     /// Counts the version that a record is committed in.
     pub(crate) fn count_written(&mut self, group: usize, record: &Record) {
         let Some(builds) = &mut self.builds else { return };
-        let version = GroupState::version_of(record.state.as_slice());
-        let before = std::mem::replace(&mut builds.written[group], version);
-        if version == Some(NEXT) {
+        let Some(version) = GroupState::version_of(record.state.as_slice()) else { return };
+        let before = builds.written.insert((group, record.lineage), version);
+        if version == NEXT {
             self.tally.count(Occurrence::WrittenInNext);
         } else if before == Some(NEXT) {
             self.tally.count(Occurrence::WrittenBack);

@@ -68,7 +68,9 @@ impl World {
             if chance.random::<bool>() {
                 self.set_weather(weather);
             }
-            self.form_anew(chance, lost);
+            self.form_anew(chance);
+            self.set_weather(Weather::CALM);
+            self.come_back_at_last(chance, lost);
         }
         self.faults = faults;
         self.set_weather(weather);
@@ -100,7 +102,7 @@ impl World {
         lost
     }
 
-    fn form_anew(&mut self, chance: &mut StdRng, lost: Vec<usize>) {
+    fn form_anew(&mut self, chance: &mut StdRng) {
         self.run_for(Duration::from_secs(chance.random_range(15..=40)));
         let before = self.lineages_going_on();
         let left: Vec<usize> = (0..self.hosts.len()).filter(|host| self.is_up(*host)).collect();
@@ -116,6 +118,10 @@ impl World {
         if self.violation.is_none() && self.lineages_going_on() == before {
             self.violate(PROGRESS, "nothing came of `reform`, with all links sound".to_owned());
         }
+    }
+
+    /// Those that were taken for lost come back, where they hear of what was done without them.
+    fn come_back_at_last(&mut self, chance: &mut StdRng, lost: Vec<usize>) {
         let at_once = chance.random::<bool>();
         for host in lost {
             self.start(host);

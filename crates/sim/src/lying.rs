@@ -8,6 +8,7 @@ use std::time::Duration;
 use baton_ledger::LedgerFile;
 use baton_wire::codec;
 
+use crate::departures::Standing;
 use crate::program::micros;
 use crate::world::World;
 
@@ -27,18 +28,20 @@ impl World {
     }
 
     /// Whether every voter of the lineage that a host is in has the ledger file with which it is listed
-    /// and the newest list of voters, none has left by force and is silent, and there are enough of them
+    /// and the newest list of voters, none has left or is forgotten and so about to be removed, and there are enough of them
     /// to let one in again.
     fn is_whole(&self, host: usize, group: usize) -> bool {
         let leader =
             self.leader_with(group, host).and_then(|leader| self.hosts[leader].node.as_ref());
-        let group = &self.groups[group].name;
-        let Some(seen) = leader.and_then(|node| node.observe(group)) else { return false };
+        let of = &self.groups[group].name;
+        let Some(seen) = leader.and_then(|node| node.observe(of)) else { return false };
         let voters = seen.ledger().voters;
-        let name = format!("ledger.{group}");
+        let name = format!("ledger.{of}");
         let is_whole = |listed: &baton_wire::Voter| {
             let machine = self.hosts.iter().find(|host| host.id == listed.node);
-            let machine = machine.filter(|host| !host.wants_to_leave());
+            let machine = machine.filter(|host| {
+                !host.wants_to_leave() && host.services[group].standing != Standing::Gone
+            });
             let bytes = machine.and_then(|host| host.disk.read(&name));
             let file = bytes.and_then(|bytes| codec::decode::<LedgerFile>(bytes).ok());
             file.is_some_and(|file| {

@@ -214,6 +214,7 @@ impl Lead {
         let mut alarm = Alarm { now: now.moment, wake: None };
         let mut draft = state.clone();
         let mut answers = Vec::new();
+        let mut claims = Vec::new();
         for input in inputs.into_iter().take(STEP_INPUTS_MAX) {
             match input {
                 LeadInput::Command { command, found } => {
@@ -223,6 +224,9 @@ impl Lead {
                     self.advance(now, &mut alarm, &mut draft, view);
                 }
                 LeadInput::Channel(reading) => self.channel_read(now, &mut draft, view, reading),
+                LeadInput::FromMember(node, message @ TurnMessage::Claim { .. }) => {
+                    claims.push((node, message));
+                }
                 LeadInput::FromMember(node, message) => {
                     self.heard(now, &mut draft, view, node, message);
                 }
@@ -230,6 +234,14 @@ impl Lead {
         }
         self.follow_channel(now, &mut draft, view);
         self.advance(now, &mut alarm, &mut draft, view);
+        // Claims last: what came with them may halt the rollout or turn it round, and nobody is to be
+        // stopped for a release that the same record gives up.
+        if !claims.is_empty() {
+            for (node, message) in claims {
+                self.heard(now, &mut draft, view, node, message);
+            }
+            self.advance(now, &mut alarm, &mut draft, view);
+        }
         if let (Some(new), Some(old)) = (draft.rollout.as_deref_mut(), state.rollout.as_deref())
             && new != old
         {

@@ -1,7 +1,8 @@
 //! Scenarios with operators and with a channel that changes.
 
 use baton_types::policy::OnDemote;
-use baton_types::{CommandAction, CommandId, CommandResult, Version};
+use baton_types::{ClaimId, CommandAction, CommandId, CommandResult, Version};
+use baton_wire::TurnMessage;
 
 use super::World;
 use crate::rollout::RolloutState::{
@@ -161,6 +162,25 @@ fn s17_pause_while_offered() {
     assert!(world.rollout().turns.iter().filter(|turn| turn.state != Waiting).count() == 1);
     done(&mut world, CommandAction::Resume);
     assert_eq!(world.settle(), Completed, "{}", world.waits_for());
+}
+
+/// Nobody is stopped for a release that the very record which takes the turn gives up.
+#[test]
+fn a_claim_that_comes_together_with_a_halt_is_not_taken() {
+    for action in [ROLLBACK, CommandAction::Pause, CommandAction::Cancel] {
+        let mut world = World::new(5);
+        world.promote(2);
+        world.run_until(|world| world.turn("n3") == Offered && world.turn("n2") == Passed);
+        world.checks.touched.clear();
+        let rollout = world.rollout();
+        let turn = rollout.turn_id(rollout.turn(node("n3")).expect("a turn"));
+        let claim = TurnMessage::Claim { turn, claim: ClaimId::from_random(7) };
+        world.deliver_late(node("n3"), claim);
+        let message = done(&mut world, action.clone());
+        assert!(!message.contains("n3 ends its turn"), "{message}");
+        world.run(60_000);
+        assert!(!world.checks.touched.contains(&node("n3")), "{action:?}: {message}");
+    }
 }
 
 #[test]

@@ -107,7 +107,8 @@ impl BudgetCheck {
             .filter(|other| {
                 other.unwell_since.is_some_and(|since| {
                     let by_turn =
-                        self.disrupted.get(&other.node).is_some_and(|stopped| since <= *stopped);
+                        self.disrupted.get(&other.node).is_some_and(|stopped| since <= *stopped)
+                            && !self.counts_again(stop.at, other.node);
                     match known_well {
                         true => by_turn || self.long_ago(stop.at, other.node, since),
                         false => by_turn && open.contains(&other.node),
@@ -121,6 +122,11 @@ impl BudgetCheck {
             true => Err(unwell),
             false => Ok(()),
         }
+    }
+
+    /// Whether it counts again for so short a time that a turn may have been given before.
+    fn counts_again(&self, now: u64, node: NodeId) -> bool {
+        self.counted_since.get(&node).is_some_and(|since| since + NEWS_TAKES > now)
     }
 
     fn long_ago(&self, now: u64, node: NodeId, since: u64) -> bool {
@@ -212,6 +218,11 @@ mod tests {
         assert_eq!(check.disrupts(stop(1, LONG), &other(2, None), Some(&state)), Ok(()));
         let second = check.disrupts(stop(2, LONG + 1), &other(1, Some(LONG)), Some(&state));
         assert_eq!(second, Err(vec![samples::node(1)]));
+        // It was let pass when the next turn was given, and counts again by a command since.
+        let mut retried = check.clone();
+        retried.counted_since.insert(samples::node(1), LONG);
+        let second = retried.disrupts(stop(2, LONG + 1), &other(1, Some(LONG)), Some(&state));
+        assert_eq!(second, Ok(()));
         // It was well again in between: its new illness is not that turn's.
         let third = check.disrupts(stop(3, LONG + 9), &other(1, Some(LONG + 8)), Some(&state));
         assert_eq!(third, Ok(()));

@@ -15,7 +15,7 @@ impl HaltCheck {
     ///
     /// # Errors
     ///
-    /// A turn was taken although the record before it forbade that.
+    /// A turn is taken in a record that forbids that.
     pub fn record(self, old: Option<&GroupState>, new: &GroupState) -> Result<(), String> {
         let ids: BTreeSet<CommandId> = new.commands.iter().map(|(id, _)| *id).collect();
         if ids.len() != new.commands.len() {
@@ -28,8 +28,8 @@ impl HaltCheck {
         let cancelled = |rollout: &baton_rollout::Rollout| {
             rollout.ending.as_ref().is_some_and(|end| end.state == RolloutState::Cancelled)
         };
-        let paused = old.pause.is_some() && old.pause == new.pause;
-        if before.id != after.id || !(paused || cancelled(before)) {
+        let paused = new.pause.is_some();
+        if before.id != after.id || !(paused || cancelled(after)) {
             return Ok(());
         }
         let taken = after.turns.iter().find(|turn| {
@@ -40,7 +40,7 @@ impl HaltCheck {
         match taken {
             Some(turn) => {
                 let why = if paused { "a pause" } else { "a cancel" };
-                Err(format!("the turn of {:?} is taken after {why} was committed", turn.node))
+                Err(format!("the turn of {:?} is taken in a record with {why}", turn.node))
             }
             None => Ok(()),
         }
@@ -91,12 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_taken_after_a_pause_is_seen() {
+    fn a_turn_taken_beside_a_pause_is_seen() {
         let offered = with(&running(), 1, TurnState::Offered);
         let taken = with(&offered, 1, TurnState::Taken);
         let check = HaltCheck;
         assert_eq!(check.record(Some(&offered), &taken), Ok(()));
-        assert_eq!(check.record(Some(&offered), &paused(&taken)), Ok(()), "in the same record");
+        assert!(check.record(Some(&offered), &paused(&taken)).is_err(), "in the same record");
         assert!(check.record(Some(&paused(&offered)), &paused(&taken)).is_err());
         let monitored = with(&taken, 1, TurnState::Monitoring);
         assert_eq!(check.record(Some(&paused(&taken)), &paused(&monitored)), Ok(()), "it ends");

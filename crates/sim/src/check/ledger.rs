@@ -69,10 +69,11 @@ impl LedgerCheck {
         self.files[host].as_ref()?.lineage
     }
 
-    /// The lineage that counts that host among its members, by its file.
+    /// The lineage that counts that host among its members, by its file. Of groups that formed apart none
+    /// need have heard of a host that was off when they met, before it joins the one that stays.
     pub fn lineage_of(&self, host: usize) -> Option<LineageId> {
         let lineage = self.lineage_on(host)?;
-        Some(if self.was_left(lineage) { lineage } else { self.successor(lineage) })
+        Some(if self.meeting { lineage } else { self.successor(lineage) })
     }
 
     /// Whether nodes of that lineage, which is to give way, leave it one by one because it has no

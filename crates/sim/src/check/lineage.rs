@@ -106,6 +106,11 @@ impl Checks {
         self.lineages.get(&lineage)?.state()
     }
 
+    /// The lineage of the ledger file that a host has on its disk.
+    pub(crate) fn lineage_on(&self, host: usize) -> Option<LineageId> {
+        self.ledger.lineage_on(host)
+    }
+
     /// The lineage of a record that was committed in it; a first record takes along what is known of
     /// the lineage that it replaces.
     pub(super) fn lineage(&mut self, lineage: LineageId, replaces: &[LineageId]) -> &mut Lineage {
