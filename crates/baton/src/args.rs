@@ -74,6 +74,13 @@ pub(crate) enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
+    /// Write the manual page of every command into a folder, for packages
+    #[command(hide = true)]
+    ManPages {
+        /// An existing folder
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
 }
 
 /// Which configuration.
@@ -277,6 +284,7 @@ mod tests {
             "sim --seed 214 --hosts 5 --minutes 2 --generation 1 --last 400",
             "sim --seeds 1..2000 --jobs 2 --trace-digest",
             "completions bash",
+            "man-pages --out /tmp/man",
         ] {
             let words = std::iter::once("baton").chain(line.split(' '));
             assert!(Cli::try_parse_from(words.clone()).is_ok(), "{line}");

@@ -61,6 +61,10 @@ fn carry_out(cli: Cli, output: &mut Output) -> Result<u8, Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "baton", &mut script);
             output.write(&String::from_utf8_lossy(&script))?;
         }
+        Command::ManPages { out } => {
+            clap_mangen::generate_to(Cli::command(), &out)
+                .map_err(|cause| Failure::failed(format!("{}: {cause}", out.display())))?;
+        }
         Command::Ring(ring) => asking()?.block_on(ring::run(ring, &client, output))?,
         Command::Service(service) => {
             asking()?.block_on(service::run(service, &client, output))?;

@@ -44,9 +44,12 @@ impl Journal {
 
     /// One line of the node.
     pub(crate) fn line(&self, line: &Line) {
+        // sd-id128(3): digits alone, in lower case.
+        let message_id = format!("{:032x}", line.notice.message_id());
         macro_rules! write_line {
             ($level:ident) => {
                 tracing::$level!(
+                    MESSAGE_ID = message_id,
                     BATON_GROUP = line.group.as_ref().map(tracing::field::display),
                     BATON_ROLLOUT = line.rollout.as_ref().map(tracing::field::display),
                     BATON_MEMBER = line.member.as_ref().map(tracing::field::display),

@@ -4,6 +4,7 @@
 //! Invariant: nothing is decided here. What the simulator runs is what runs in production.
 
 pub mod api;
+mod boot_complete;
 pub mod client;
 pub mod config_files;
 mod control;

@@ -62,6 +62,7 @@ impl Reload {
             .filter(|old| !new.settings.services.iter().any(|service| service.name == old.name));
         for service in gone {
             tracing::warn!(
+                BATON_GROUP = %service.name,
                 "{} is no longer configured but stays loaded: `baton service unload {}` ends it",
                 service.name,
                 service.name

@@ -20,6 +20,7 @@ use baton_wire::Versions;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::boot_complete;
 use crate::config_files::{self, ConfigFaults, Loaded};
 use crate::control::{self, ControlError};
 use crate::depots::Depots;
@@ -125,6 +126,7 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
     for ran in &adoption.running {
         if !services.iter().any(|service| service.name == ran.group) {
             tracing::warn!(
+                BATON_GROUP = %ran.group,
                 "{}: process {} runs on, but no such service is configured any more: it is not \
                  watched, and whoever does not want it ends it by hand",
                 ran.group,
@@ -180,7 +182,13 @@ pub async fn run(config: &Path) -> Result<(), RunError> {
         settings.ring.profile,
         services.len()
     );
-    let node = Node::new(boot, now());
+    let node = match boot_complete::awaited() {
+        Some(path) => {
+            tokio::spawn(boot_complete::wait(path, done_tx.clone()));
+            Node::while_booting(boot, now())
+        }
+        None => Node::new(boot, now()),
+    };
 
     let counters = net.counters();
     tokio::spawn(control::serve(listener, asked_tx.clone()));

@@ -226,9 +226,15 @@ impl Shell {
     }
 
     async fn reload_settings(&mut self, done: &mpsc::UnboundedSender<Event>) -> Option<Event> {
-        self.notifier.reloading();
+        // READY ends a reload, and must not be said before the ring is looked for.
+        let tells = self.state.ready;
+        if tells {
+            self.notifier.reloading();
+        }
         let services = self.reload.again(&mut self.settings, &self.net).await;
-        self.notifier.ready();
+        if tells {
+            self.notifier.ready();
+        }
         let mut services = services?;
         // As at a start: what was loaded at run time holds until it is unloaded.
         services.retain(|service| !loaded::is_kept(&self.settings.node.data_dir, &service.name));
@@ -331,7 +337,11 @@ impl Shell {
             .and_then(|()| std::fs::write(&draft, json))
             .and_then(|()| std::fs::rename(&draft, &path));
         if let Err(cause) = written {
-            tracing::warn!("{group}: census {}: {cause}", path.display());
+            tracing::warn!(
+                BATON_GROUP = %group,
+                "{group}: census {}: {cause}",
+                path.display()
+            );
         }
     }
 
@@ -343,9 +353,13 @@ impl Shell {
         let (command, group) = (self.reboot_command.clone(), group.clone());
         tokio::spawn(async move {
             match baton_platform::reboot(command.as_deref()).await {
-                Ok(()) => tracing::info!("{group}: the reboot of this machine is under way"),
+                Ok(()) => tracing::info!(
+                    BATON_GROUP = %group,
+                    "{group}: the reboot of this machine is under way"
+                ),
                 Err(cause) => {
-                    tracing::error!("{group}: {}", crate::disk::describe(&cause));
+                    let cause = crate::disk::describe(&cause);
+                    tracing::error!(BATON_GROUP = %group, "{group}: {cause}");
                     rebooting.store(false, Ordering::Relaxed);
                 }
             }
@@ -368,7 +382,7 @@ impl Shell {
         kept.map_err(|cause| {
             let folder = loaded::folder(data_dir);
             let text = format!("{group} {next}: its file in {}: {cause}", folder.display());
-            tracing::error!("{text}");
+            tracing::error!(BATON_GROUP = %group, "{text}");
             text
         })
     }

@@ -12,6 +12,7 @@ use baton_types::{
 };
 use baton_wire::Message;
 
+use crate::notice::Notice;
 use crate::request::Reply;
 
 /// One thing to do. The shell keeps their order for sends to one address and for writes.
@@ -211,6 +212,8 @@ pub enum Level {
 /// A line for the journal with its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
+    /// What it is about.
+    pub notice: Notice,
     /// How urgent.
     pub level: Level,
     /// What happened, in one sentence.
@@ -229,8 +232,9 @@ pub struct Line {
 
 impl Line {
     /// A line without fields.
-    pub fn new(level: Level, text: impl Into<String>) -> Self {
+    pub fn new(notice: Notice, level: Level, text: impl Into<String>) -> Self {
         Self {
+            notice,
             level,
             text: text.into(),
             group: None,

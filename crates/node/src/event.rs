@@ -156,6 +156,8 @@ pub enum Event {
     },
     /// The services of the configuration as they are now; others that came from it are unloaded.
     Services(Vec<ServiceSettings>),
+    /// The boot of this machine, during which the node was started, is complete.
+    BootComplete,
     /// The daemon is to stop: say goodbye to the ring.
     Goodbye {
         /// Whether the machine goes down, or `on_stop = "stop"`: services are stopped in order

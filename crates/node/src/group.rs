@@ -4,10 +4,12 @@
 //! Invariant: the parts do not know each other; all that passes between them passes here, and
 //! nothing of a record is acted on before the ledger says that it is committed.
 
+mod booting;
 mod facts;
 mod leadership;
 mod meeting;
 mod news;
+mod notices;
 mod outcomes;
 mod reform;
 mod removals;
@@ -36,14 +38,16 @@ use baton_types::{
     Target, Term, Text, Version,
 };
 use baton_wire::ledger::StateBytes;
-use baton_wire::{LedgerMessage, Message, TurnId};
+use baton_wire::{LedgerMessage, Message};
 use rand::RngExt as _;
 
+use self::booting::TurnMemory;
 use crate::boot::{Adopted, Boot};
 use crate::census::Census;
 use crate::effect::{Level, Line};
 use crate::event::DepotFault;
 use crate::files::{self, ServiceFile, Waiting};
+use crate::notice::Notice;
 use crate::shared::Shared;
 
 pub(crate) use facts::leader_by_facts;
@@ -107,8 +111,7 @@ pub(crate) struct Group {
     leading: bool,
     /// The leader that was last told of.
     told_leader: Option<NodeId>,
-    /// The turn whose end here was last told of.
-    told_outcome: Option<TurnId>,
+    turn_memory: TurnMemory,
     file: ServiceFile,
     /// The newest write of `file`, and whether the disk has what it says.
     file_write: Option<u64>,
@@ -230,7 +233,7 @@ impl Group {
             told_met: String::new(),
             leading: false,
             told_leader: None,
-            told_outcome: None,
+            turn_memory: TurnMemory::default(),
             file,
             file_write: None,
             file_kept: true,
@@ -371,11 +374,12 @@ impl Group {
                 LedgerOutput::Leading { .. } => self.leads(now, shared),
                 LedgerOutput::NotLeading => self.leads_no_more(),
                 LedgerOutput::Note(text) => {
-                    shared.log(Line::new(Level::Info, text).of(&self.name));
+                    shared.log(Line::new(Notice::LedgerNote, Level::Info, text).of(&self.name));
                 }
                 LedgerOutput::Warning(text) => {
                     let text = self.quorum_reason(shared, text);
-                    shared.log(Line::new(Level::Warning, text).of(&self.name));
+                    shared
+                        .log(Line::new(Notice::LedgerWarning, Level::Warning, text).of(&self.name));
                 }
                 LedgerOutput::Surveyed(result) => self.surveyed(now, shared, result),
             }
@@ -491,5 +495,5 @@ fn found<T: serde::de::DeserializeOwned + Default>(
 
 fn damaged(shared: &mut Shared, group: &GroupName, file: &str, cause: &str) {
     let text = format!("the file {file} is damaged: {cause}");
-    shared.log(Line::new(Level::Error, text).of(group));
+    shared.log(Line::new(Notice::FileDamaged, Level::Error, text).of(group));
 }

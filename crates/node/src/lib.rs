@@ -16,6 +16,7 @@ pub mod files;
 mod group;
 mod limits;
 mod node;
+pub mod notice;
 pub mod observe;
 mod peers;
 mod relays;
@@ -28,6 +29,7 @@ pub use boot::{Adopted, Boot, FoundFile};
 pub use effect::{Effect, Level, Line};
 pub use event::{ChannelContent, ChannelEntry, DepotFault, Event, Manifests, Revisions};
 pub use node::Node;
+pub use notice::Notice;
 pub use observe::Observation;
 pub use request::{NodeRef, Reply, Request, Why};
 

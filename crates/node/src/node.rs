@@ -29,6 +29,7 @@ use crate::event::Event;
 use crate::files::{self, Waiting, Writes};
 use crate::group::Group;
 use crate::limits::{READY_PATIENCE, RESOLVE_INTERVAL, ROUNDS_MAX};
+use crate::notice::Notice;
 use crate::peers::Peers;
 use crate::relays::Relays;
 use crate::request::{Reply, Why};
@@ -67,8 +68,19 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node at its start. What it wants done is in [`Node::take_effects`] already.
+    /// A node at its start, on a machine that is up. What it wants done is in
+    /// [`Node::take_effects`] already.
     pub fn new(boot: Boot, now: Now) -> Self {
+        Self::start(boot, now, false)
+    }
+
+    /// A node on a machine whose boot is not complete yet: it runs what it has, but begins no turn
+    /// and passes none until [`Event::BootComplete`].
+    pub fn while_booting(boot: Boot, now: Now) -> Self {
+        Self::start(boot, now, true)
+    }
+
+    fn start(boot: Boot, now: Now, is_booting: bool) -> Self {
         let mut rng = StdRng::seed_from_u64(boot.seed);
         let mut notes = Vec::new();
         let saved = match files::read::<SavedRing>(boot.files.get(files::RING)) {
@@ -78,7 +90,7 @@ impl Node {
                     "the file {} is damaged ({cause}) and was moved aside; peers know the members",
                     files::RING
                 );
-                notes.push(Effect::Log(Line::new(Level::Error, text)));
+                notes.push(Effect::Log(Line::new(Notice::FileDamaged, Level::Error, text)));
                 SavedRing::default()
             }
         };
@@ -99,6 +111,7 @@ impl Node {
             me: boot.node,
             name: boot.name.clone(),
             machine_boot: boot_bytes(&boot.machine_boot),
+            is_booting,
             timing: boot.timing.clone(),
             labels: boot.labels.clone(),
             ring,
@@ -211,6 +224,7 @@ impl Node {
             }
             Event::Request { request, what } => self.request(now, request, what),
             Event::Services(services) => self.set_services(now, services),
+            Event::BootComplete => self.boot_complete(now),
             Event::Goodbye { stop_services } => self.begin_goodbye(now, stop_services),
         }
         self.tick(now);
@@ -345,7 +359,7 @@ impl Node {
         let ok = result.is_ok();
         if let Err(cause) = &result {
             let text = format!("degraded: {cause}");
-            self.shared.log(Line::new(Level::Error, text));
+            self.shared.log(Line::new(Notice::WriteFailed, Level::Error, text));
         }
         match self.shared.writes.end(write) {
             Some(Waiting::Ring) if self.saving == Some(write) => self.saving = None,
@@ -386,6 +400,16 @@ impl Node {
         self.groups.insert(name, group);
     }
 
+    fn boot_complete(&mut self, now: Now) {
+        if std::mem::take(&mut self.shared.is_booting) {
+            let text = "the boot of this machine is complete: turns are taken";
+            self.shared.log(Line::new(Notice::BootComplete, Level::Info, text));
+            for group in self.groups.values_mut() {
+                group.boot_complete(now, &mut self.shared);
+            }
+        }
+    }
+
     /// The configuration's services changed.
     fn set_services(&mut self, now: Now, services: Vec<ServiceSettings>) {
         for settings in services {
@@ -395,7 +419,9 @@ impl Node {
                 Some(group) => group.set_settings(now, &mut self.shared, settings),
                 None => {
                     let text = "the service is loaded";
-                    self.shared.log(Line::new(Level::Info, text).of(&settings.name));
+                    self.shared.log(
+                        Line::new(Notice::ServiceLoaded, Level::Info, text).of(&settings.name),
+                    );
                     self.open_group(now, settings);
                 }
             }

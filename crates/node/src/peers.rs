@@ -12,6 +12,7 @@ use baton_types::{Moment, NodeId};
 use baton_wire::{Envelope, Head, Message, Versions};
 
 use crate::effect::{Effect, Level, Line};
+use crate::notice::Notice;
 use crate::shared::Shared;
 
 /// The ranges of peers, by their address.
@@ -121,7 +122,7 @@ impl Shared {
                      the two runs a build in between",
                     apart(head.versions, ours)
                 );
-                let mut line = Line::new(Level::Error, text);
+                let mut line = Line::new(Notice::WireTooFarApart, Level::Error, text);
                 line.member = Some(baton_types::Text::new(&name));
                 self.log(line);
             }

@@ -17,6 +17,7 @@ use crate::directory::Directory;
 use crate::effect::{Effect, Level, Line};
 use crate::event::{Manifests, Revisions};
 use crate::files::{Waiting, Writes};
+use crate::notice::Notice;
 use crate::peers::Peers;
 use crate::relays::Relays;
 use crate::request::{Reply, Why};
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) me: NodeId,
     pub(crate) name: NodeName,
     pub(crate) machine_boot: [u8; 16],
+    /// The boot of this machine is not complete: no turn begins or passes here.
+    pub(crate) is_booting: bool,
     pub(crate) timing: RingTiming,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) ring: Ring,
@@ -110,7 +113,7 @@ impl Shared {
             // Only a value above the limit of a frame; the file stays as it is, and what depends
             // on the write never happens.
             Err(cause) => {
-                self.log(Line::new(Level::Error, format!("{file}: {cause}")));
+                self.log(Line::new(Notice::WriteFailed, Level::Error, format!("{file}: {cause}")));
                 None
             }
         }
@@ -141,7 +144,7 @@ impl Shared {
     pub(crate) fn set_fact(&mut self, now: Moment, key: Option<FactKey>, value: Option<Vec<u8>>) {
         if let (Some(key), Some(value)) = (key, value) {
             if let Err(cause) = self.ring.set_fact(now, key.clone(), value.clone()) {
-                self.log(Line::new(Level::Error, cause.to_string()));
+                self.log(Line::new(Notice::FactTooLarge, Level::Error, cause.to_string()));
             }
             // The ring reports only the facts of others.
             self.directory.take(self.me, &key, Some(&value));

@@ -15,6 +15,7 @@ use super::Group;
 use crate::directory::{News, fact_bytes, ledger_key, service_key};
 use crate::effect::{Effect, Level, Line};
 use crate::limits::LEDGER_FACT_PACE;
+use crate::notice::Notice;
 use crate::shared::Shared;
 
 impl Group {
@@ -225,7 +226,8 @@ impl Group {
         let Some((id, state, waiting)) = &fact.rollout else { return };
         let text = format!("rollout {id} is {state}: {waiting}");
         if text != self.told {
-            let mut line = Line::new(Level::Info, text.clone()).of(&self.name);
+            let mut line =
+                Line::new(Notice::RolloutHeardOf, Level::Info, text.clone()).of(&self.name);
             line.rollout = Some(*id);
             line.term = Some(fact.term);
             line.member = Some(Text::new(&shared.name_of(leader)));

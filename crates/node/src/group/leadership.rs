@@ -11,9 +11,11 @@ use baton_wire::ask::AnswerContent;
 use baton_wire::ledger::{Record, StateBytes};
 
 use super::Group;
+use super::notices::Notices;
 use crate::effect::{Effect, Level, Line};
 use crate::event::{ChannelContent, DepotFault};
 use crate::limits::{ASKERS_MAX, COMMANDS_MAX, INPUTS_MAX};
+use crate::notice::Notice;
 use crate::shared::Shared;
 
 impl Group {
@@ -34,7 +36,9 @@ impl Group {
                          node decides nothing until its leader writes it again for all members",
                         record.version
                     );
-                    shared.log(Line::new(Level::Error, text).of(&self.name));
+                    shared.log(
+                        Line::new(Notice::LedgerUnreadable, Level::Error, text).of(&self.name),
+                    );
                 }
                 self.unreadable = true;
                 return;
@@ -60,12 +64,15 @@ impl Group {
     /// One line for each thing that the record changed.
     fn tell(&mut self, shared: &mut Shared, old: Option<&GroupState>, term: Term) {
         let lines = narrate(old, &self.state, &|node| shared.name_of(node));
+        let mut notices = Notices::between(old, &self.state);
         for line in lines {
+            let notice = notices.of(&line);
             let level = match line.level {
                 baton_rollout::Level::Info => Level::Info,
                 baton_rollout::Level::Warning => Level::Warning,
             };
             shared.log(Line {
+                notice,
                 level,
                 text: line.text,
                 group: Some(self.name.clone()),
@@ -90,19 +97,20 @@ impl Group {
         if leader == self.told_leader {
             return;
         }
-        let (level, text) = match leader {
+        let (notice, level, text) = match leader {
             Some(node) => {
                 // A member without a vote knows of no term but by what voters say.
                 let told = shared.directory.ledger(&self.name, node).map(|fact| fact.term);
                 let term = view.term.max(told.unwrap_or_default());
-                (Level::Info, format!("{} leads in term {term}", shared.name_of(node)))
+                let text = format!("{} leads in term {term}", shared.name_of(node));
+                (Notice::LeaderElected, Level::Info, text)
             }
             None => {
                 let reason = self.quorum_reason(shared, view.quorum_reason.clone());
-                (Level::Warning, format!("no leader: {reason}"))
+                (Notice::LeaderLost, Level::Warning, format!("no leader: {reason}"))
             }
         };
-        let mut line = Line::new(level, text).of(&self.name);
+        let mut line = Line::new(notice, level, text).of(&self.name);
         line.term = Some(view.term);
         line.member = leader.map(|node| Text::new(&shared.name_of(node)));
         self.told_leader = leader;
@@ -202,10 +210,10 @@ impl Group {
         let error = result.as_ref().err().map(|fault| fault.text.to_string()).unwrap_or_default();
         if error != self.channel_error && !error.is_empty() {
             let text = format!("channel {} cannot be read: {error}", self.settings.channel);
-            shared.log(Line::new(Level::Warning, text).of(&self.name));
+            shared.log(Line::new(Notice::ChannelUnreadable, Level::Warning, text).of(&self.name));
         } else if error.is_empty() && !self.channel_error.is_empty() {
             let text = format!("channel {} can be read again", self.settings.channel);
-            shared.log(Line::new(Level::Info, text).of(&self.name));
+            shared.log(Line::new(Notice::ChannelReadable, Level::Info, text).of(&self.name));
         }
         self.channel_error = error;
         if !self.leading {
@@ -316,7 +324,8 @@ impl Group {
             Err(cause) => {
                 // Whoever asked repeats it; nothing was decided.
                 let text = format!("a decision could not be written: {cause}");
-                shared.log(Line::new(Level::Warning, text).of(&self.name));
+                shared
+                    .log(Line::new(Notice::LedgerNotWritten, Level::Warning, text).of(&self.name));
                 self.owed.clear();
             }
         }

@@ -13,6 +13,7 @@ use baton_types::{CommandAnswer, CommandId, CommandResult, Digest, LineageId, No
 
 use super::Group;
 use crate::effect::{Level, Line};
+use crate::notice::Notice;
 use crate::shared::Shared;
 
 /// Another lineage of the group, by the facts of its living voters.
@@ -169,7 +170,7 @@ impl Group {
             ),
         };
         if text != self.told_met && !text.is_empty() {
-            shared.log(Line::new(Level::Warning, text.clone()).of(&self.name));
+            shared.log(Line::new(Notice::LineagesMet, Level::Warning, text.clone()).of(&self.name));
         }
         self.told_met = text;
     }

@@ -15,6 +15,7 @@ use baton_wire::ledger::{Record, StateBytes};
 use super::Group;
 use crate::effect::{Level, Line};
 use crate::limits::ASKERS_MAX;
+use crate::notice::Notice;
 use crate::shared::Shared;
 
 /// A reform under way.
@@ -53,7 +54,7 @@ impl Group {
         }
         self.end_reform(shared, "another `reform` was typed and takes its place");
         let text = format!("reform, typed at {}: asks the members what they hold", command.by);
-        shared.log(Line::new(Level::Warning, text).of(&self.name));
+        shared.log(Line::new(Notice::GroupReformed, Level::Warning, text).of(&self.name));
         let askers = BTreeSet::from([from]);
         self.reforming = Some(Reforming { command, askers, proposed: None });
     }
@@ -109,7 +110,7 @@ impl Group {
             survey.from,
             names.join(", ")
         );
-        shared.log(Line::new(Level::Warning, text).of(&self.name));
+        shared.log(Line::new(Notice::GroupReformed, Level::Warning, text).of(&self.name));
         Ok(lineage)
     }
 

@@ -20,6 +20,7 @@ use crate::effect::{Effect, Level, Line};
 use crate::event::DepotFault;
 use crate::files::{self, Waiting};
 use crate::limits::RESTORE_INTERVAL;
+use crate::notice::Notice;
 use crate::shared::Shared;
 
 impl Group {
@@ -34,7 +35,8 @@ impl Group {
             match self.adoptable(shared, adopted) {
                 Some(launch) => {
                     let text = format!("{} still runs as process {}", launch.target, adopted.pid);
-                    shared.log(Line::new(Level::Info, text).of(&self.name));
+                    shared
+                        .log(Line::new(Notice::ServiceTakenOver, Level::Info, text).of(&self.name));
                     self.launched = Some(launch.clone());
                     self.service.adopt(now.moment, launch, adopted.pid);
                 }
@@ -44,7 +46,9 @@ impl Group {
                          longer on this machine: it is ended before anything else is started",
                         adopted.pid
                     );
-                    shared.log(Line::new(Level::Warning, text).of(&self.name));
+                    shared.log(
+                        Line::new(Notice::ServiceForeign, Level::Warning, text).of(&self.name),
+                    );
                     self.foreign = Some(adopted);
                 }
             }
@@ -218,7 +222,7 @@ impl Group {
         fault: &DepotFault,
     ) {
         let text = format!("{release} cannot be brought back: {}", fault.text);
-        shared.log(Line::new(Level::Error, text).of(&self.name));
+        shared.log(Line::new(Notice::ServiceNotRestored, Level::Error, text).of(&self.name));
         self.restore_at = Some(now.moment + RESTORE_INTERVAL);
     }
 

@@ -16,6 +16,7 @@ use super::Group;
 use crate::effect::{Effect, Level, Line};
 use crate::event::DepotFault;
 use crate::files::{self, Waiting};
+use crate::notice::Notice;
 use crate::shared::Shared;
 
 impl Group {
@@ -45,6 +46,7 @@ impl Group {
         let moved = !outputs.is_empty();
         for output in outputs {
             match output {
+                MemberOutput::Send(message) if self.awaits_boot(shared, &message) => {}
                 MemberOutput::Send(message) => {
                     self.tell_own_outcome(shared, &message);
                     if let Some(leader) = self.leader() {
@@ -62,6 +64,9 @@ impl Group {
                     self.fetch(shared, target, depot);
                 }
                 MemberOutput::Unpack { target } => self.unpack(now, shared, target.release),
+                MemberOutput::RunHook { kind: HookKind::Ready, target } if shared.is_booting => {
+                    self.turn_memory.held_ready = Some(target);
+                }
                 MemberOutput::RunHook { kind, target } => self.turn_hook(now, shared, kind, target),
                 MemberOutput::StopService => self.stop_for_turn(now, shared),
                 MemberOutput::StartService(target) => self.start_for_turn(now, shared, target),
@@ -71,7 +76,8 @@ impl Group {
                         Some(Manner::Reboot) => "this machine reboots: it is its turn",
                         _ => "the install hook asks for a reboot of this machine",
                     };
-                    shared.log(Line::new(Level::Warning, text).of(&self.name));
+                    shared
+                        .log(Line::new(Notice::OwnTurnReboot, Level::Warning, text).of(&self.name));
                     shared.effects.push(Effect::Reboot { group: self.name.clone() });
                 }
                 MemberOutput::Phase(phase) => {
@@ -86,10 +92,9 @@ impl Group {
     /// One line when this member's turn has ended by its own judgement; the message is repeated.
     fn tell_own_outcome(&mut self, shared: &mut Shared, message: &TurnMessage) {
         let TurnMessage::Outcome { turn, outcome, reason, .. } = message else { return };
-        if self.told_outcome == Some(*turn) {
+        if self.turn_memory.told_end.replace(*turn) == Some(*turn) {
             return;
         }
-        self.told_outcome = Some(*turn);
         let target = self.member.file().turn.as_ref().map(|turn| turn.terms.target.to_string());
         let (level, end) = match outcome {
             TurnOutcome::Passed => (Level::Info, "passed".to_owned()),
@@ -97,7 +102,7 @@ impl Group {
             TurnOutcome::Failed => (Level::Warning, format!("failed: {reason}")),
         };
         let text = format!("{}: its turn here ended: {end}", target.unwrap_or_default());
-        let mut line = Line::new(level, text).of(&self.name);
+        let mut line = Line::new(Notice::OwnTurnEnded, level, text).of(&self.name);
         line.rollout = Some(turn.rollout);
         line.member = Some(Text::new(shared.name.as_str()));
         shared.log(line);
@@ -159,7 +164,13 @@ impl Group {
         self.member.input(now, MemberInput::Unpacked { digest: release.digest, result });
     }
 
-    fn turn_hook(&mut self, now: Now, shared: &mut Shared, kind: HookKind, target: Target) {
+    pub(super) fn turn_hook(
+        &mut self,
+        now: Now,
+        shared: &mut Shared,
+        kind: HookKind,
+        target: Target,
+    ) {
         let Some(launch) = self.launch_of(shared, &target) else {
             let text = format!("{target} is not on this machine");
             let verdict = HookVerdict::No(text.as_str().into());
@@ -207,7 +218,7 @@ impl Group {
                 Manner::Reboot => "its go to reboot is here",
             };
             let text = format!("{}: {what}", turn.terms.target);
-            let mut line = Line::new(Level::Info, text).of(&self.name);
+            let mut line = Line::new(Notice::OwnTurnGo, Level::Info, text).of(&self.name);
             line.rollout = Some(turn.turn.rollout);
             line.member = Some(Text::new(shared.name.as_str()));
             shared.log(line);
@@ -277,35 +288,43 @@ impl Group {
     pub(super) fn service_event(&mut self, now: Now, shared: &mut Shared, event: ServiceEvent) {
         let release =
             self.service.status().target().map(|target| target.to_string()).unwrap_or_default();
-        let (level, text, note) = match event {
+        let (notice, level, text, note) = match event {
             ServiceEvent::Started { pid } => {
-                (Level::Info, format!("{release} started as process {pid}"), None)
+                let text = format!("{release} started as process {pid}");
+                (Notice::ServiceStarted, Level::Info, text, None)
             }
             ServiceEvent::FirstHealthy => {
-                (Level::Info, format!("{release} is healthy"), Some(ServiceNote::Healthy))
+                let text = format!("{release} is healthy");
+                (Notice::ServiceHealthy, Level::Info, text, Some(ServiceNote::Healthy))
             }
             ServiceEvent::BecameHealthy => {
-                (Level::Info, format!("{release} is healthy again"), Some(ServiceNote::Healthy))
+                let text = format!("{release} is healthy again");
+                (Notice::ServiceHealthy, Level::Info, text, Some(ServiceNote::Healthy))
             }
             ServiceEvent::BecameUnhealthy { health, text } => (
+                Notice::ServiceUnhealthy,
                 Level::Warning,
                 format!("{release} is {health}: {text}"),
                 Some(ServiceNote::Unhealthy(text)),
             ),
             ServiceEvent::BecameUnknown => {
                 let text = format!("{release} is checked anew: this machine stood still");
-                (Level::Info, text, Some(ServiceNote::Unknown))
+                (Notice::ServiceCheckedAnew, Level::Info, text, Some(ServiceNote::Unknown))
             }
-            ServiceEvent::Exited { text, .. } => {
-                (Level::Warning, format!("{release} {text}"), Some(ServiceNote::Exited(text)))
-            }
+            ServiceEvent::Exited { text, .. } => (
+                Notice::ServiceExited,
+                Level::Warning,
+                format!("{release} {text}"),
+                Some(ServiceNote::Exited(text)),
+            ),
             ServiceEvent::StartFailed { text } => (
+                Notice::ServiceStartFailed,
                 Level::Warning,
                 format!("{release} did not start: {text}"),
                 Some(ServiceNote::StartFailed(text)),
             ),
             ServiceEvent::PostStopFailed { text } => {
-                (Level::Warning, format!("{release}: {text}"), None)
+                (Notice::ServiceHookFailed, Level::Warning, format!("{release}: {text}"), None)
             }
             ServiceEvent::Stopped => {
                 // A turn has to hear of a stop by the operator, too. The end of the daemon is
@@ -313,15 +332,15 @@ impl Group {
                 let awaited = std::mem::take(&mut self.awaiting_stop);
                 let note = (awaited || !self.closing).then_some(ServiceNote::Stopped);
                 let what = if release.is_empty() { "its program" } else { &release };
-                (Level::Info, format!("{what} is stopped"), note)
+                (Notice::ServiceStopped, Level::Info, format!("{what} is stopped"), note)
             }
             ServiceEvent::RestartScheduled { delay, restarts } => {
                 let delay = baton_types::format_duration(delay);
                 let text = format!("{release} is started again in {delay} (restart {restarts})");
-                (Level::Info, text, None)
+                (Notice::ServiceRestartScheduled, Level::Info, text, None)
             }
         };
-        shared.log(Line::new(level, text).of(&self.name));
+        shared.log(Line::new(notice, level, text).of(&self.name));
         if let Some(note) = note {
             self.note(now, note);
         }

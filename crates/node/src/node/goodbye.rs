@@ -5,6 +5,7 @@ use baton_types::{GroupName, Moment, Now};
 use super::Node;
 use crate::effect::{Effect, Level, Line};
 use crate::limits::{GOODBYE_PATIENCE, GOODBYE_SAVING};
+use crate::notice::Notice;
 
 /// A goodbye under way.
 #[derive(Debug)]
@@ -79,7 +80,10 @@ impl Node {
             self.shared.remove(crate::files::ledger(&name));
             self.shared.remove(crate::files::outcomes(&name));
             self.shared.remove(crate::files::roster(&name));
-            self.shared.log(Line::new(Level::Info, "the service is unloaded").of(&name));
+            self.shared.log(
+                Line::new(Notice::ServiceUnloaded, Level::Info, "the service is unloaded")
+                    .of(&name),
+            );
             self.shared.keep_due = Some(name);
         }
     }

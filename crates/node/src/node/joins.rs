@@ -11,6 +11,7 @@ use baton_types::{Moment, Now};
 use super::Node;
 use crate::effect::{Level, Line};
 use crate::limits::{JOIN_PATIENCE, JOINS_MAX};
+use crate::notice::Notice;
 use crate::request::{Reply, Why};
 
 /// One who waits.
@@ -89,7 +90,7 @@ impl Node {
                 "none of the join addresses answers; this node is alone and goes on trying. \
                  {WHY_SILENT}"
             );
-            self.shared.log(Line::new(Level::Warning, text));
+            self.shared.log(Line::new(Notice::RingAlone, Level::Warning, text));
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::directory::News;
 use crate::effect::{Level, Line};
 use crate::files::{self, Waiting};
 use crate::group::Group;
+use crate::notice::Notice;
 use crate::request::Reply;
 
 impl Node {
@@ -48,7 +49,7 @@ impl Node {
                         group.leave(&mut self.shared);
                     }
                     let text = "this node has left the ring";
-                    self.shared.log(Line::new(Level::Info, text));
+                    self.shared.log(Line::new(Notice::RingLeft, Level::Info, text));
                     if let Some(request) = self.leaving.take() {
                         let services = match self.groups.is_empty() {
                             true => "",
@@ -61,7 +62,7 @@ impl Node {
                     }
                 }
                 RingOutput::Warning(text) => {
-                    self.shared.log(Line::new(Level::Warning, text));
+                    self.shared.log(Line::new(Notice::RingWarning, Level::Warning, text));
                 }
             }
         }
@@ -112,7 +113,7 @@ impl Node {
             (_, Some(state)) => (Level::Info, format!("{name} is {state}")),
             (_, None) => (Level::Info, format!("{node} is forgotten")),
         };
-        let mut line = Line::new(level, text);
+        let mut line = Line::new(Notice::MemberChanged, level, text);
         line.member = Some(baton_types::Text::new(&name));
         self.shared.log(line);
     }

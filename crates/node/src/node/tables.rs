@@ -121,6 +121,9 @@ impl Node {
             true => format!("{alive} of {all} members alive"),
             false => "looking for the ring".to_owned(),
         }];
+        if self.shared.is_booting {
+            parts.push("no turns before the boot of this machine is complete".to_owned());
+        }
         parts.extend(self.groups.values().map(|group| group.summary(now, &self.shared)));
         parts.join("; ")
     }

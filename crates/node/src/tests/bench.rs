@@ -19,7 +19,7 @@ use baton_wire::ring::{MemberRecord, MemberState};
 use baton_wire::{Envelope, Head, Message, RingMessage, Versions, codec};
 
 use crate::event::{ChannelContent, ChannelEntry};
-use crate::{Adopted, Boot, Effect, Event, FoundFile, Node, Reply, Request};
+use crate::{Adopted, Boot, Effect, Event, FoundFile, Line, Node, Reply, Request};
 
 /// A node and its shell.
 pub(super) struct Bench {
@@ -32,20 +32,31 @@ pub(super) struct Bench {
     /// Whether writes are answered.
     pub(super) writes: bool,
     pub(super) head: Option<Release>,
+    /// The release that cannot be launched.
+    pub(super) broken: Option<Digest>,
     next_pid: u32,
     next_request: u64,
 }
 
 impl Bench {
     pub(super) fn start(boot: Boot) -> Self {
-        let now = Now { moment: Moment::from_millis(10_000), wall: WallTime(0) };
+        Self::around(Node::new(boot, START), None)
+    }
+
+    /// On a machine whose boot is not complete, with this at the head of the channel.
+    pub(super) fn while_booting(boot: Boot, head: Release) -> Self {
+        Self::around(Node::while_booting(boot, START), Some(head))
+    }
+
+    fn around(node: Node, head: Option<Release>) -> Self {
         let mut bench = Self {
-            node: Node::new(boot, now),
-            now,
+            node,
+            now: START,
             asked: Vec::new(),
             stops: true,
             writes: true,
-            head: None,
+            head,
+            broken: None,
             next_pid: 100,
             next_request: 0,
         };
@@ -108,10 +119,26 @@ impl Bench {
         self.asked.iter().position(what)
     }
 
+    /// Every line for the journal so far.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.asked.iter().filter_map(|effect| match effect {
+            Effect::Log(line) => Some(line),
+            _ => None,
+        })
+    }
+
+    /// What the node would find at its next start: itself with the files that it left.
+    pub(super) fn left(&self, mut boot: Boot) -> Boot {
+        for effect in &self.asked {
+            if let Effect::Write { file, content: Some(content), .. } = effect {
+                boot.files.insert(file.clone(), FoundFile::Content(content.clone()));
+            }
+        }
+        boot
+    }
+
     pub(super) fn has_logged(&self, text: &str) -> bool {
-        self.asked
-            .iter()
-            .any(|effect| matches!(effect, Effect::Log(line) if line.text.contains(text)))
+        self.lines().any(|line| line.text.contains(text))
     }
 
     fn answer_all(&mut self) {
@@ -140,8 +167,9 @@ impl Bench {
             Effect::Unpack { group, release } => Event::Unpacked { group, release, result: Ok(()) },
             Effect::ReadChannel { group, .. } => {
                 let head = self.head.clone().map(|release| ChannelEntry {
+                    // Each release of these tests is promoted once, in the order of its number.
+                    promotion: release.digest.0[0].into(),
                     release,
-                    promotion: 1,
                     again: false,
                 });
                 let result = Ok(ChannelContent {
@@ -152,6 +180,11 @@ impl Bench {
                 });
                 Event::Channel { group, result }
             }
+            Effect::Launch { group, run, launch }
+                if self.broken == Some(launch.target.release.digest) =>
+            {
+                Event::LaunchFailed { group, run, reason: Text::new("bin/app: no such file") }
+            }
             Effect::Launch { group, run, .. } => {
                 self.next_pid += 1;
                 Event::Launched { group, run, pid: self.next_pid }
@@ -161,6 +194,9 @@ impl Bench {
         })
     }
 }
+
+/// When every node here starts.
+const START: Now = Now { moment: Moment::from_millis(10_000), wall: WallTime(0) };
 
 /// A node alone in its ring, with these services and what each of them runs.
 pub(super) fn boot(services: &[(&GroupName, Option<&Release>)]) -> Boot {

@@ -9,7 +9,7 @@ use baton_wire::ring::{FactRecord, MemberRecord, MemberState};
 use baton_wire::{Message, RingMessage, codec};
 
 use super::bench::{Bench, addr_of, boot, from_peer, group, joins, release, service_fact};
-use crate::{Effect, FoundFile, NodeRef, Reply, Request};
+use crate::{Effect, NodeRef, Reply, Request};
 
 const PEER: u8 = 2;
 
@@ -122,13 +122,8 @@ fn who_has_to_say_that_it_lives_says_again_what_it_runs() {
 
 /// The node again, with the files that it left.
 fn starts_again(bench: &Bench) -> Bench {
-    let mut found = boot(&[(&group("a.main"), Some(&release(1)))]);
-    for effect in &bench.asked {
-        if let Effect::Write { file, content: Some(content), .. } = effect {
-            found.files.insert(file.clone(), FoundFile::Content(content.clone()));
-        }
-    }
-    let mut again = Bench::start(found);
+    let found = boot(&[(&group("a.main"), Some(&release(1)))]);
+    let mut again = Bench::start(bench.left(found));
     again.pass(Duration::from_secs(5));
     again
 }
