@@ -18,9 +18,9 @@ pub(crate) struct Disk {
     under_way: Vec<Write>,
     /// What the last finished write replaced.
     last: Option<Earlier>,
-    /// What a write replaced that failed at its last step: it can be read, and the power may take it
+    /// What writes replaced that failed at their last step: it can be read, and the power may take it
     /// back until the folder is synced by another write or another daemon.
-    unsynced: Option<Earlier>,
+    unsynced: Vec<Earlier>,
     /// The last write that was asked for ends then: writes end in their order.
     pub(crate) busy_until: u64,
 }
@@ -50,7 +50,6 @@ impl Disk {
         let at = self.under_way.iter().position(|write| write.number == number)?;
         let write = self.under_way.remove(at);
         self.last = Some(self.earlier(&write.file));
-        self.unsynced = None;
         Some(self.apply(write))
     }
 
@@ -64,19 +63,23 @@ impl Disk {
     pub(crate) fn fail_to_sync(&mut self, number: u64) -> Option<String> {
         let at = self.under_way.iter().position(|write| write.number == number)?;
         let write = self.under_way.remove(at);
-        let earlier = self.earlier(&write.file);
-        self.unsynced.get_or_insert(earlier);
+        if self.unsynced.iter().all(|earlier| earlier.file != write.file) {
+            self.unsynced.push(self.earlier(&write.file));
+        }
         Some(self.apply(write))
     }
 
-    /// The power fails: what was not synced is gone, or there for good. Its file, and whether it is gone.
-    pub(crate) fn lose_unsynced(&mut self, rng: &mut StdRng) -> Option<(String, bool)> {
-        let earlier = self.unsynced.take()?;
-        let (file, is_lost) = (earlier.file.clone(), rng.random());
-        if is_lost {
-            self.put_back(earlier);
-        }
-        Some((file, is_lost))
+    /// The power fails: what was not synced is gone, or there for good. The files, and whether each is gone.
+    pub(crate) fn lose_unsynced(&mut self, rng: &mut StdRng) -> Vec<(String, bool)> {
+        let unsynced = std::mem::take(&mut self.unsynced);
+        let decide = |earlier: Earlier| {
+            let (file, is_lost) = (earlier.file.clone(), rng.random());
+            if is_lost {
+                self.put_back(earlier);
+            }
+            (file, is_lost)
+        };
+        unsynced.into_iter().map(decide).collect()
     }
 
     /// What was written last and said to be done was not kept. The file.
@@ -143,9 +146,9 @@ impl Disk {
         self.files.insert(file.to_owned(), content);
     }
 
-    /// The file that a daemon reads now although its write failed, if there is one.
-    pub(crate) fn sync(&mut self) -> Option<String> {
-        self.unsynced.take().map(|earlier| earlier.file)
+    /// The folder is synced: the files that are there for good although their writes failed.
+    pub(crate) fn sync(&mut self) -> Vec<String> {
+        self.unsynced.drain(..).map(|earlier| earlier.file).collect()
     }
 
     fn earlier(&self, file: &str) -> Earlier {
@@ -195,12 +198,24 @@ mod tests {
             let mut disk = Disk::default();
             disk.begin(1, "ledger".to_owned(), Some("a".into()));
             disk.fail_to_sync(1);
-            let (file, is_lost) =
-                disk.lose_unsynced(&mut StdRng::seed_from_u64(seed)).expect("one");
-            assert_eq!((file.as_str(), disk.read("ledger").is_none()), ("ledger", is_lost));
-            assert_eq!(disk.sync(), None, "nothing is left to decide");
+            let decided = disk.lose_unsynced(&mut StdRng::seed_from_u64(seed));
+            let is_lost = disk.read("ledger").is_none();
+            assert_eq!(decided, [("ledger".to_owned(), is_lost)]);
+            assert!(disk.sync().is_empty(), "nothing is left to decide");
             ends.insert(is_lost);
         }
         assert_eq!(ends.len(), 2);
+    }
+
+    #[test]
+    fn whoever_syncs_the_folder_keeps_all_that_failed() {
+        let mut disk = Disk::default();
+        for (number, file) in [(1, "ledger.a"), (2, "ledger.b"), (3, "ledger.a")] {
+            disk.begin(number, file.to_owned(), Some(vec![number as u8]));
+            disk.fail_to_sync(number);
+        }
+        assert_eq!(disk.sync(), ["ledger.a", "ledger.b"]);
+        assert!(disk.lose_unsynced(&mut StdRng::seed_from_u64(1)).is_empty());
+        assert_eq!(disk.read("ledger.a"), Some([3].as_slice()));
     }
 }

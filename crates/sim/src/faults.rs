@@ -82,10 +82,11 @@ impl World {
             self.end_process(host, pid);
         }
         self.hosts[host].powered = false;
-        match self.hosts[host].disk.lose_unsynced(&mut self.rng) {
-            Some((_, true)) => self.tally.count(Occurrence::UnsyncedLost),
-            Some((file, false)) => self.file_changed(host, &file),
-            None => {}
+        for (file, is_lost) in self.hosts[host].disk.lose_unsynced(&mut self.rng) {
+            match is_lost {
+                true => self.tally.count(Occurrence::UnsyncedLost),
+                false => self.file_changed(host, &file),
+            }
         }
         self.come_back(host, back);
     }

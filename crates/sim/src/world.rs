@@ -318,9 +318,7 @@ impl World {
         if !self.hosts[host].powered || self.hosts[host].node.is_some() {
             return;
         }
-        if let Some(file) = self.hosts[host].disk.sync() {
-            self.file_changed(host, &file);
-        }
+        self.sync(host);
         self.take_build(host);
         let setup = self.setup.clone();
         let boot = self.hosts[host].boot(host, &setup, &mut self.rng);

@@ -88,11 +88,12 @@ fn seeds_that_once_failed_by_departures_and_lies_stay_well() {
 /// 1254, 1537: a lineage without any target leaves those who join it what they run. 156: before the first
 /// baseline a member that had just booted was taken for ill, and stopped beside another one. 3360: one spoke to a
 /// node as another one understood that had the address before. 1401: a lineage that nobody had told of a member that was off.
+/// 18781: what another write had synced was there for good, and he was not told.
 #[test]
 fn seeds_that_once_failed_with_several_groups_stay_well() {
     for seed in [
         156, 303, 1_254, 1_401, 1_537, 1_823, 1_825, 1_896, 2_060, 2_294, 3_360, 3_503, 3_703,
-        4_561,
+        4_561, 18_781,
     ] {
         if let Err(violation) = Campaign::of(Generation::Fifth, seed, 60).run() {
             panic!("{violation}");
