@@ -18,11 +18,18 @@ pub(crate) struct Disk {
     under_way: Vec<Write>,
     /// What the last finished write replaced.
     last: Option<Earlier>,
-    /// What writes replaced that failed at their last step: it can be read, and the power may take it
-    /// back until the folder is synced by another write or another daemon.
-    unsynced: Vec<Earlier>,
+    /// What writes replaced that failed at their last step, and that nobody has read since.
+    failed: Vec<Failed>,
     /// The last write that was asked for ends then: writes end in their order.
     pub(crate) busy_until: u64,
+}
+
+/// What was written can be read by the next daemon, and the power may take it back until the folder is
+/// synced by another write or by that daemon.
+#[derive(Clone, Debug)]
+struct Failed {
+    earlier: Earlier,
+    is_synced: bool,
 }
 
 /// A file as it was before; `None`: there was none.
@@ -50,6 +57,8 @@ impl Disk {
         let at = self.under_way.iter().position(|write| write.number == number)?;
         let write = self.under_way.remove(at);
         self.last = Some(self.earlier(&write.file));
+        self.failed.retain(|failed| failed.earlier.file != write.file);
+        self.failed.iter_mut().for_each(|failed| failed.is_synced = true);
         Some(self.apply(write))
     }
 
@@ -63,23 +72,24 @@ impl Disk {
     pub(crate) fn fail_to_sync(&mut self, number: u64) -> Option<String> {
         let at = self.under_way.iter().position(|write| write.number == number)?;
         let write = self.under_way.remove(at);
-        if self.unsynced.iter().all(|earlier| earlier.file != write.file) {
-            self.unsynced.push(self.earlier(&write.file));
+        if self.failed.iter().all(|failed| failed.earlier.file != write.file) {
+            let earlier = self.earlier(&write.file);
+            self.failed.push(Failed { earlier, is_synced: false });
         }
         Some(self.apply(write))
     }
 
     /// The power fails: what was not synced is gone, or there for good. The files, and whether each is gone.
     pub(crate) fn lose_unsynced(&mut self, rng: &mut StdRng) -> Vec<(String, bool)> {
-        let unsynced = std::mem::take(&mut self.unsynced);
-        let decide = |earlier: Earlier| {
-            let (file, is_lost) = (earlier.file.clone(), rng.random());
+        let failed = std::mem::take(&mut self.failed);
+        let decide = |Failed { earlier, is_synced }: Failed| {
+            let (file, is_lost) = (earlier.file.clone(), !is_synced && rng.random());
             if is_lost {
                 self.put_back(earlier);
             }
             (file, is_lost)
         };
-        unsynced.into_iter().map(decide).collect()
+        failed.into_iter().map(decide).collect()
     }
 
     /// What was written last and said to be done was not kept. The file.
@@ -110,10 +120,12 @@ impl Disk {
     /// The writer dies: each write under way is done or is not. The files that changed.
     pub(crate) fn crash(&mut self, rng: &mut StdRng) -> Vec<String> {
         let under_way = std::mem::take(&mut self.under_way);
-        under_way
+        let kept: Vec<String> = under_way
             .into_iter()
             .filter_map(|write| rng.random::<bool>().then(|| self.apply(write)))
-            .collect()
+            .collect();
+        self.failed.retain(|failed| !kept.contains(&failed.earlier.file));
+        kept
     }
 
     /// What a daemon finds at its start. A damaged file is moved aside by that.
@@ -146,9 +158,9 @@ impl Disk {
         self.files.insert(file.to_owned(), content);
     }
 
-    /// The folder is synced: the files that are there for good although their writes failed.
+    /// The files that a daemon reads now although their writes failed.
     pub(crate) fn sync(&mut self) -> Vec<String> {
-        self.unsynced.drain(..).map(|earlier| earlier.file).collect()
+        self.failed.drain(..).map(|failed| failed.earlier.file).collect()
     }
 
     fn earlier(&self, file: &str) -> Earlier {
@@ -208,14 +220,19 @@ mod tests {
     }
 
     #[test]
-    fn whoever_syncs_the_folder_keeps_all_that_failed() {
+    fn whoever_syncs_the_folder_keeps_what_failed_for_the_next_daemon() {
         let mut disk = Disk::default();
         for (number, file) in [(1, "ledger.a"), (2, "ledger.b"), (3, "ledger.a")] {
             disk.begin(number, file.to_owned(), Some(vec![number as u8]));
             disk.fail_to_sync(number);
         }
-        assert_eq!(disk.sync(), ["ledger.a", "ledger.b"]);
-        assert!(disk.lose_unsynced(&mut StdRng::seed_from_u64(1)).is_empty());
+        disk.begin(4, "ledger.b".to_owned(), Some(vec![4]));
+        disk.finish(4);
+        for seed in 0..20 {
+            let decided = disk.clone().lose_unsynced(&mut StdRng::seed_from_u64(seed));
+            assert_eq!(decided, [("ledger.a".to_owned(), false)], "the other write synced it");
+        }
         assert_eq!(disk.read("ledger.a"), Some([3].as_slice()));
+        assert_eq!(disk.sync(), ["ledger.a"]);
     }
 }

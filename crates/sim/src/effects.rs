@@ -196,7 +196,6 @@ impl World {
         }
         let result = if ok {
             if let Some(file) = self.hosts[host].disk.finish(write) {
-                self.sync(host);
                 self.file_changed(host, &file);
             }
             Ok(())
@@ -222,13 +221,6 @@ impl World {
         };
         self.trace.quiet(self.now, host, 3, write);
         self.handle(host, Event::Written { write, result });
-    }
-
-    /// The folder is synced, and with it what failed to be.
-    pub(crate) fn sync(&mut self, host: usize) {
-        for file in self.hosts[host].disk.sync() {
-            self.file_changed(host, &file);
-        }
     }
 
     pub(crate) fn finish(&mut self, host: usize, job: Job) {

@@ -318,7 +318,9 @@ impl World {
         if !self.hosts[host].powered || self.hosts[host].node.is_some() {
             return;
         }
-        self.sync(host);
+        for file in self.hosts[host].disk.sync() {
+            self.file_changed(host, &file);
+        }
         self.take_build(host);
         let setup = self.setup.clone();
         let boot = self.hosts[host].boot(host, &setup, &mut self.rng);
