@@ -231,6 +231,8 @@ fn gone(machine: &Machine) {
     assert_ne!(machine.run(&["systemctl", "is-active", "baton"]).code, 0);
     machine.sh(&format!("test -d /proc/{program}"));
     machine.sh("test -s /var/lib/baton/node-id; test -s /etc/baton/baton.toml");
+    let explained = machine.ok(&["journalctl", "--list-catalog"]);
+    assert!(!explained.contains("Baton: "), "{explained}");
     machine.ok(&["dpkg", "--purge", "baton"]);
     machine.sh("test ! -e /var/lib/baton; test ! -e /etc/baton");
     let left = machine.sh("find /etc/systemd /usr/lib/systemd -name '*baton*'");

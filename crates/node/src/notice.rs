@@ -74,8 +74,6 @@ notices! {
     TurnAbsent = 0x2c3275a9dd5944f9aff26a3e62d22500,
     /// A member waits for its turn once more.
     TurnGivenBack = 0x3601c6fd1feb45648e7f77df155536ad,
-    /// The group's record changed in a way that has no notice of its own.
-    RecordChanged = 0xee8c381a98854427a81dfbd018151180,
     /// A person has paused the group.
     GroupPaused = 0x68fde00ebf52490d91181af682d1ac68,
     /// The typed pause of the group is over.

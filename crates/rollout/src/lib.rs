@@ -25,7 +25,7 @@ pub use member::file::{MemberFile, TurnFile};
 pub use member::{
     FetchResult, HookVerdict, Member, MemberInput, MemberOutput, MemberSettings, ServiceNote,
 };
-pub use narrate::{Level, Line, narrate};
+pub use narrate::{About, Level, Line, narrate};
 pub use rollout::{Rollout, RolloutKind, RolloutState, Turn, TurnState};
 pub use state::GroupState;
 pub use status::{LedgerInfo, history, status};

@@ -11,6 +11,8 @@ use crate::state::GroupState;
 /// One line for the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
+    /// What it is about.
+    pub about: About,
     /// How loud.
     pub level: Level,
     /// What happened.
@@ -21,6 +23,38 @@ pub struct Line {
     pub member: Option<NodeId>,
     /// Which release it is about.
     pub release: Option<ReleaseId>,
+}
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// The rollout that is under way, where there is no earlier record to compare with.
+    UnderWay,
+    /// A rollout begins.
+    Begins,
+    /// A rollout is in another state.
+    State {
+        /// The one before, if it was seen.
+        before: Option<RolloutState>,
+        /// The one that it is in.
+        now: RolloutState,
+    },
+    /// A rollout is to end once its open turns have ended.
+    Ending,
+    /// The turn of a member is in another state.
+    Turn(TurnState),
+    /// A person paused the group.
+    Paused,
+    /// A person ended that.
+    Resumed,
+    /// A member is kept out of rollouts.
+    Cordoned,
+    /// A member takes part again.
+    Uncordoned,
+    /// The group has another baseline.
+    Baseline,
+    /// A target is rejected.
+    Rejected,
 }
 
 /// How loud a line is.
@@ -45,7 +79,7 @@ pub fn narrate(
         None => {
             if let Some(rollout) = new.rollout.as_deref() {
                 let text = format!("{} is {}", rollout.kind.title(&rollout.to), rollout.state);
-                lines.push(line(rollout, Level::Info, None, text));
+                lines.push(line(rollout, About::UnderWay, Level::Info, None, text));
             }
             return lines;
         }
@@ -62,7 +96,8 @@ pub fn narrate(
         let end = new.history.iter().rev().find(|line| line.id == gone.id);
         if let Some(end) = end {
             let text = state_text(gone, None, end.state, end.reason.as_str(), end.passed as usize);
-            lines.push(line(gone, loudness(end.state), None, text));
+            let about = About::State { before: None, now: end.state };
+            lines.push(line(gone, about, loudness(end.state), None, text));
         }
     }
     if let Some(rollout) = new.shown_rollout() {
@@ -77,32 +112,34 @@ fn group_lines(
     name_of: &dyn Fn(NodeId) -> String,
     lines: &mut Vec<Line>,
 ) {
-    let mut say = |text: String, member: Option<NodeId>| {
-        lines.push(Line { level: Level::Info, text, rollout: None, member, release: None });
+    let mut say = |about: About, text: String, member: Option<NodeId>| {
+        lines.push(Line { about, level: Level::Info, text, rollout: None, member, release: None });
     };
     match (&old.pause, &new.pause) {
         (None, Some(pause)) => {
             let because = pause.because();
-            say(format!("paused by {}{because}: no further turn starts", pause.by), None);
+            let text = format!("paused by {}{because}: no further turn starts", pause.by);
+            say(About::Paused, text, None);
         }
-        (Some(_), None) => say("resumed".to_owned(), None),
+        (Some(_), None) => say(About::Resumed, "resumed".to_owned(), None),
         _ => {}
     }
     for node in new.cordons.difference(&old.cordons) {
-        say(format!("{} is cordoned", name_of(*node)), Some(*node));
+        say(About::Cordoned, format!("{} is cordoned", name_of(*node)), Some(*node));
     }
     for node in old.cordons.difference(&new.cordons) {
-        say(format!("{} is no longer cordoned", name_of(*node)), Some(*node));
+        say(About::Uncordoned, format!("{} is no longer cordoned", name_of(*node)), Some(*node));
     }
     if let Some(baseline) = new.baseline().filter(|target| Some(*target) != old.baseline()) {
-        say(format!("the baseline is {baseline}"), None);
+        say(About::Baseline, format!("the baseline is {baseline}"), None);
     }
     for rejected in new.rejected.iter().filter(|rejected| !old.rejected.contains(rejected)) {
         let config = match rejected.config {
             0 => String::new(),
             number => format!(" config {number}"),
         };
-        say(format!("{}{config} is rejected: {}", rejected.release, rejected.why), None);
+        let text = format!("{}{config} is rejected: {}", rejected.release, rejected.why);
+        say(About::Rejected, text, None);
     }
 }
 
@@ -122,7 +159,7 @@ fn rollout_lines(
             false => format!("{}{from} to {}", new.kind, new.target()),
         };
         let text = format!("{what} begins for {} members: {}{more}", new.total, order.join(", "));
-        lines.push(line(new, Level::Info, None, text));
+        lines.push(line(new, About::Begins, Level::Info, None, text));
     }
     for (at, turn) in new.turns.iter().enumerate() {
         let before = old.and_then(|old| old.turn_near(at, turn.node));
@@ -130,7 +167,7 @@ fn rollout_lines(
             continue;
         }
         if let Some((level, text)) = turn_text(before, turn, new, &name_of(turn.node)) {
-            lines.push(line(new, level, Some(turn.node), text));
+            lines.push(line(new, About::Turn(turn.state), level, Some(turn.node), text));
         }
     }
     let before = old.map(|old| old.state);
@@ -139,17 +176,14 @@ fn rollout_lines(
     if before != Some(new.state) && (old.is_some() || !begins) {
         let passed = new.count(TurnState::Passed);
         let text = state_text(new, before, new.state, new.reason.as_str(), passed);
-        lines.push(line(new, loudness(new.state), None, text));
+        let about = About::State { before, now: new.state };
+        lines.push(line(new, about, loudness(new.state), None, text));
     }
     if let Some(ending) = &new.ending
         && old.is_some_and(|old| old.ending.is_none())
     {
-        lines.push(line(
-            new,
-            Level::Info,
-            None,
-            format!("{}: turns under way end first", ending.reason),
-        ));
+        let text = format!("{}: turns under way end first", ending.reason);
+        lines.push(line(new, About::Ending, Level::Info, None, text));
     }
 }
 
@@ -241,9 +275,15 @@ const fn loudness(state: RolloutState) -> Level {
     }
 }
 
-fn line(rollout: &Rollout, level: Level, member: Option<NodeId>, text: String) -> Line {
+fn line(
+    rollout: &Rollout,
+    about: About,
+    level: Level,
+    member: Option<NodeId>,
+    text: String,
+) -> Line {
     let release = Some(rollout.target().release.id.clone());
-    Line { level, text, rollout: Some(rollout.id), member, release }
+    Line { about, level, text, rollout: Some(rollout.id), member, release }
 }
 
 /// Names of the order in the first line; more would not be read.

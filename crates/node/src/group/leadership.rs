@@ -11,7 +11,7 @@ use baton_wire::ask::AnswerContent;
 use baton_wire::ledger::{Record, StateBytes};
 
 use super::Group;
-use super::notices::Notices;
+use super::notices;
 use crate::effect::{Effect, Level, Line};
 use crate::event::{ChannelContent, DepotFault};
 use crate::limits::{ASKERS_MAX, COMMANDS_MAX, INPUTS_MAX};
@@ -64,9 +64,8 @@ impl Group {
     /// One line for each thing that the record changed.
     fn tell(&mut self, shared: &mut Shared, old: Option<&GroupState>, term: Term) {
         let lines = narrate(old, &self.state, &|node| shared.name_of(node));
-        let mut notices = Notices::between(old, &self.state);
         for line in lines {
-            let notice = notices.of(&line);
+            let notice = notices::of(line.about);
             let level = match line.level {
                 baton_rollout::Level::Info => Level::Info,
                 baton_rollout::Level::Warning => Level::Warning,

@@ -50,7 +50,6 @@ fn each_line_about_a_record_is_what_it_says() {
     let mut seen = BTreeSet::new();
     for line in bench.lines() {
         let Some((_, notice)) = WORDS.iter().find(|(words, _)| line.text.contains(words)) else {
-            assert_ne!(line.notice, Notice::RecordChanged, "{line:?}");
             continue;
         };
         assert_eq!(line.notice, *notice, "{line:?}");
