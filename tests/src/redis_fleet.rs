@@ -144,11 +144,14 @@ impl RedisFleet {
     #[track_caller]
     pub fn expect_all_on(&self, version: &str, memory: &str) {
         assert_eq!(self.memory(), vec![memory; HOSTS], "what the servers say of themselves");
-        let list = self.fleet.hosts()[0].cli().json(&["service", "list"]).expect("service list");
-        let good = count(&list, |service| {
-            service["release"] == format!("redis/{version}") && service["health"] == "ok"
+        // The first host hears of the others' health a moment later than the leader may have.
+        wait::until(&format!("healthy members on {version}"), RING, || {
+            let list = self.fleet.hosts()[0].cli().json(&["service", "list"])?;
+            let good = count(&list, |service| {
+                service["release"] == format!("redis/{version}") && service["health"] == "ok"
+            });
+            if good == HOSTS { Ok(()) } else { Err(format!("{list:#}")) }
         });
-        assert_eq!(good, HOSTS, "healthy members on {version}: {list:#}");
     }
 
     /// Insists that the observer never saw more than one server down.

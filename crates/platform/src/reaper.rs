@@ -12,7 +12,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, getsid, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, waitid};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::procfs::{self, Stat};
@@ -44,15 +44,16 @@ pub fn become_subreaper() -> io::Result<()> {
 /// Reaps every dead orphan; their number. `None`: somebody launches just now, ask again.
 pub fn reap_orphans() -> Option<usize> {
     let pids = TRACKED.try_lock().ok()?;
-    let session = getsid(None).ok()?;
-    let session = session.as_raw_nonzero().get().unsigned_abs();
+    // By the same file as those of the children, so that both are told in the same way: a session
+    // that began outside of our process namespace has number 0, which no call promises to return.
+    let Some(own) = Stat::read(std::process::id()) else { return Some(0) };
     let children = procfs::children_of(std::process::id()).unwrap_or_else(|_| {
         let all = procfs::all().unwrap_or_default().processes;
         all.values().filter(|p| p.parent == std::process::id()).map(|p| p.pid).collect()
     });
     let mut reaped = 0;
     for pid in children.into_iter().filter(|pid| !pids.contains(pid)) {
-        let orphan = Stat::read(pid).is_some_and(|s| s.is_zombie && s.session != session);
+        let orphan = Stat::read(pid).is_some_and(|s| s.is_zombie && s.session != own.session);
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
         if let (true, Some(raw)) = (orphan, raw)
             && matches!(

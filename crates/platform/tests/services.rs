@@ -297,7 +297,8 @@ async fn a_service_speaks_on_its_notify_socket_and_a_stranger_does_not() {
 async fn orphans_are_reaped_and_other_children_are_not() {
     let mut world = World::new();
     let mut ours = std::process::Command::new("true").spawn().unwrap();
-    world.launch("(setsid true &) ; sleep 0.05; setsid sh -c 'echo $$ > $DIR/pid' & sleep 0.1; exec sleep 300").await;
+    // Its parent has ended by then, and no shell reaps it.
+    world.launch("(setsid sh -c 'sleep 0.1; echo $$ > $DIR/pid' &); exec sleep 300").await;
     let pid: u32 = world.words("pid", 1).await[0].parse().unwrap();
     support::eventually("no zombie", || {
         baton_platform::procfs::Stat::read(pid).is_none().then_some(())
@@ -306,4 +307,21 @@ async fn orphans_are_reaped_and_other_children_are_not() {
     assert!(ours.wait().expect("nobody stole it").success());
     world.runner().stop(&group(), StopSignal::Kill, LONG).await.unwrap();
     assert_eq!(world.exit().await, Exit::Signal(9));
+}
+
+/// A shell that entered a container from outside has a session that has no number inside.
+#[test]
+fn orphans_are_reaped_where_our_session_began_outside_of_the_process_namespace() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can make a process namespace of its own");
+        return;
+    }
+    let inner = std::process::Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "orphans_are_reaped_and_other_children_are_not"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&inner.stdout);
+    assert!(inner.status.success() && said.contains("1 passed"), "{inner:?}");
 }
