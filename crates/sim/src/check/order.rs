@@ -19,6 +19,8 @@ pub struct OrderCheck;
 pub struct Known {
     /// Members that have been well for longer than news of anything else takes.
     pub well: BTreeSet<NodeId>,
+    /// Members that never were in a turn: they run nothing, so nobody can take them for ill.
+    pub fresh: BTreeSet<NodeId>,
     /// Where members stand, by the label that makes zones.
     pub zones: BTreeMap<NodeId, String>,
     /// The places in the order of those that have a label of it.
@@ -152,7 +154,7 @@ fn earlier_wave(
     }
 }
 
-/// Never two zones at once, and who is well waits for all of the zone before.
+/// Never two zones at once, and who is not ill waits for all of the zone before.
 fn zone(rollout: &Rollout, fresh: &BTreeSet<NodeId>, known: &Known) -> Result<(), String> {
     if rollout.policy().zone_label.is_none() {
         return Ok(());
@@ -169,7 +171,7 @@ fn zone(rollout: &Rollout, fresh: &BTreeSet<NodeId>, known: &Known) -> Result<()
         let mut waiting = before
             .filter(|turn| turn.phase == rollout.phase && turn.state == TurnState::Waiting)
             .filter(|turn| known.zones.get(&turn.node) != zone);
-        if known.well.contains(node)
+        if (known.well.contains(node) || known.fresh.contains(node))
             && let Some(other) = waiting.next()
         {
             return Err(format!(
@@ -215,7 +217,8 @@ mod tests {
     fn all_well() -> Known {
         let zones = (1..=3).map(|n| (node(n), if n < 3 { "a" } else { "b" }.to_owned()));
         let places = BTreeMap::new();
-        Known { well: (1..=3).map(node).collect(), zones: zones.collect(), places }
+        let well = (1..=3).map(node).collect();
+        Known { well, zones: zones.collect(), places, ..Known::default() }
     }
 
     #[test]
@@ -281,6 +284,9 @@ mod tests {
         known.well.remove(&node(3));
         let ill = OrderCheck.record(Some(&zoned(&running())), &zoned(&early), &known);
         assert_eq!(ill, Ok(()), "who is ill waits for nobody");
+        known.fresh.insert(node(3));
+        let first = OrderCheck.record(Some(&zoned(&running())), &zoned(&early), &known);
+        assert!(first.is_err(), "who never ran anything is not ill");
         let over = with(&new, 2, TurnState::Passed);
         assert_eq!(OrderCheck.record(Some(&zoned(&old)), &zoned(&over), &all_well()), Ok(()));
     }

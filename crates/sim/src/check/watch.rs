@@ -224,10 +224,12 @@ impl World {
         let well =
             self.setup.carriers(group).filter(well).map(|host| self.hosts[host].id).collect();
         let ids = || self.setup.carriers(group).map(|host| (host, self.hosts[host].id));
+        let never_in_turn = |at: usize| self.hosts[at].services[group].in_turn_at.is_none();
+        let fresh = ids().filter(|(at, _)| never_in_turn(*at)).map(|(_, id)| id).collect();
         let zone = |(at, id)| Some((id, self.setup.zone(at, group)?.clone()));
         let zones = ids().filter_map(zone).collect();
         let places = ids().filter_map(|(at, id)| Some((id, self.setup.place(at)?))).collect();
-        Known { well, zones, places }
+        Known { well, fresh, zones, places }
     }
 
     /// When the daemon of `host` last had a turn of another group: who is in one is passed over.
