@@ -96,6 +96,19 @@ impl Observer {
         (0..servers).map(gone).collect()
     }
 
+    /// What was seen of each server since, for the message of a test that fails.
+    pub fn told_since(&self, mark: Mark) -> String {
+        let changes = self.changes();
+        let Some(first) = changes.get(mark.0).map(|change| change.at) else {
+            return "nothing was seen".to_owned();
+        };
+        let line = |change: &Change| {
+            let after = change.at.saturating_duration_since(first).as_millis();
+            format!("{after:>7} ms: server {} {:?}", change.server, change.state)
+        };
+        changes[mark.0..].iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     /// The largest set of servers that were ever down at the same moment.
     pub fn most_down_at_once(&self) -> BTreeSet<usize> {
         most_down(self.changes().clone())

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::{Answer, Typed, baton};
 use crate::fleet::Fleet;
 use crate::host::{Host, HostSettings};
-use crate::observer::Observer;
+use crate::observer::{Mark, Observer};
 use crate::redis_client::parameter;
 use crate::redis_releases::{RELEASE_1, RedisReleases, example};
 use crate::redis_writer::RedisWriter;
@@ -152,6 +152,13 @@ impl RedisFleet {
             });
             if good == HOSTS { Ok(()) } else { Err(format!("{list:#}")) }
         });
+    }
+
+    /// Insists that each server went away once since, and came back.
+    #[track_caller]
+    pub fn expect_one_restart_each(&self, since: Mark) {
+        let restarts = self.observer.restarts_since(since, HOSTS);
+        assert_eq!(restarts, [1; HOSTS], "restarts:\n{}", self.observer.told_since(since));
     }
 
     /// Insists that the observer never saw more than one server down.

@@ -53,7 +53,7 @@ fn killed_daemons_neither_stop_a_rollout_nor_the_servers() {
         Victim::kill_in_turn(&mut redis, |leader, in_turn| (leader != in_turn).then_some(leader));
     leader.restart_and_watch(&mut redis);
     redis.expect_all_on(RELEASE_2, MEMORY_2);
-    assert_eq!(redis.observer().restarts_since(begin, 6), [1; 6], "each server restarts once");
+    redis.expect_one_restart_each(begin);
 
     // The daemon of the member in its turn dies.
     redis.releases().publish_first_as(RELEASE_3);
@@ -63,7 +63,7 @@ fn killed_daemons_neither_stop_a_rollout_nor_the_servers() {
         Victim::kill_in_turn(&mut redis, |leader, in_turn| (leader != in_turn).then_some(in_turn));
     member.restart_and_watch(&mut redis);
     redis.expect_all_on(RELEASE_3, MEMORY_1);
-    assert_eq!(redis.observer().restarts_since(begin, 6), [1; 6], "each server restarts once");
+    redis.expect_one_restart_each(begin);
 
     redis.expect_one_down_at_most();
     redis.expect_nothing_lost();
@@ -75,7 +75,7 @@ fn a_good_release_reaches_all_six(redis: &RedisFleet) {
     assert_eq!(redis.watch(3), 0, "exit code of a rollout that completed");
     redis.expect_all_on(RELEASE_2, MEMORY_2);
     redis.expect_one_down_at_most();
-    assert_eq!(redis.observer().restarts_since(begin, 6), [1; 6], "each server restarts once");
+    redis.expect_one_restart_each(begin);
     redis.wait_for_writes();
 }
 
@@ -126,7 +126,7 @@ fn a_pause_on_one_host_stops_the_next_turn_of_another(redis: &RedisFleet) {
     redis.type_at((other + 1) % 6, &["rollout", "resume", GROUP]).expect_code(0);
     assert_eq!(redis.watch(other), 0, "exit code after the pause");
     redis.expect_all_on(RELEASE_3, MEMORY_1);
-    assert_eq!(redis.observer().restarts_since(begin, 6), [1; 6], "each server restarts once");
+    redis.expect_one_restart_each(begin);
 }
 
 /// A host whose daemon was killed during a turn.

@@ -16,7 +16,7 @@ use crate::family::{Family, MARKER};
 use crate::limits::{ONCE_CHUNK_BYTES, ONCE_FREE_BYTES, ONCE_PACE};
 use crate::pollable;
 use crate::runner::{Exit, reap};
-use crate::spawn::{LaunchError, Plan, Spawned, spawn, user_for};
+use crate::spawn::{Held, LaunchError, Plan, Spawned, hold, user_for};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ fn launch(
     let mut env = request.env.clone();
     env.insert(MARKER.to_owned(), instance.clone());
     let cgroup = cgroups.and_then(|root| root.make(&instance).ok());
-    let spawned = spawn(Plan {
+    let held = hold(Plan {
         argv: &request.argv,
         env: &env,
         cwd: &request.cwd,
@@ -172,7 +172,7 @@ fn launch(
         output: writer,
         cgroup: cgroup.as_ref(),
     });
-    let spawned = match spawned {
+    let spawned = match held.and_then(Held::let_go) {
         Ok(spawned) => spawned,
         Err(error) => {
             if let Some(cgroup) = cgroup {

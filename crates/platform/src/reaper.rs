@@ -21,6 +21,13 @@ use crate::procfs::{self, Stat};
 #[derive(Debug)]
 pub struct Tracked(u32);
 
+impl Tracked {
+    /// Its pid.
+    pub fn pid(&self) -> u32 {
+        self.0
+    }
+}
+
 impl Drop for Tracked {
     fn drop(&mut self) {
         tracked().remove(&self.0);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use baton_types::{GroupName, WallTime};
 use serde::{Deserialize, Serialize};
 
-/// One launch. Without a pid it is an intent: the daemon was about to start the program.
+/// One launch. It is on disk before the program begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Whose process.
@@ -24,8 +24,8 @@ pub struct RunRecord {
     pub cgroup: Option<PathBuf>,
     /// The user id that owns its notify socket, if it has one.
     pub notify: Option<NotifyOwner>,
-    /// Its pid and start time in ticks since boot, once it is known.
-    pub process: Option<ProcessId>,
+    /// Its pid and start time in ticks since boot.
+    pub process: ProcessId,
 }
 
 /// A process, told apart from a later one with the same pid.

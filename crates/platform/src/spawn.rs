@@ -1,20 +1,23 @@
 //! Starting one program, and saying exactly why it could not be started.
 //!
-//! Invariant: the program inherits nothing from the daemon but what the plan names: its own
+//! Invariants: the program inherits nothing from the daemon but what the plan names: its own
 //! session, an environment of its own, /dev/null as input, no other descriptors, no ignored
-//! signals, umask 022. It does not die with the daemon.
+//! signals, umask 022. Until it is let go it is nothing but a held process that dies with the
+//! daemon; from then on it does not die with it.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
-use rustix::process::{Gid, Pid, PidfdFlags, Uid};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid};
 
 use crate::cgroup::Cgroup;
 use crate::durable::DurableError;
@@ -150,8 +153,29 @@ pub(crate) fn user_for(argv: &[String], run_as: Option<&str>) -> Result<Option<U
     }
 }
 
-/// Starts the program; blocks until the kernel took it or refused it.
-pub(crate) fn spawn(plan: Plan<'_>) -> Result<Spawned, LaunchError> {
+/// A process that will be the program: it has everything that the program gets, and waits. Dropped
+/// instead of let go, it ends without a trace; so it does if the daemon dies.
+#[derive(Debug)]
+pub(crate) struct Held {
+    // Dropped in this order: it is tracked until it is waited for.
+    hold: Hold,
+    process: Spawned,
+    program: PathBuf,
+    user: Option<User>,
+}
+
+/// What keeps a process from going on.
+#[derive(Debug)]
+struct Hold {
+    /// Takes the word to go on; closed without one, the process gives up.
+    go: Option<File>,
+    /// Waits in `Command::spawn` until the process is the program or has given up.
+    spawning: Option<JoinHandle<io::Result<Child>>>,
+}
+
+/// Makes the process and holds it before the program begins, so that its pid can be written down
+/// first. Blocks until the kernel made it.
+pub(crate) fn hold(plan: Plan<'_>) -> Result<Held, LaunchError> {
     let Some(name) = plan.argv.first() else { return Err(LaunchError::Empty) };
     for (key, value) in plan.env {
         if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
@@ -174,19 +198,78 @@ pub(crate) fn spawn(plan: Plan<'_>) -> Result<Spawned, LaunchError> {
         .stderr(Stdio::from(errors));
     let zero = || start(io::Error::new(io::ErrorKind::InvalidInput, "a word has a zero byte"));
     let image = Image::new(&program, plan.argv, plan.env).ok_or_else(zero)?;
-    prepare_child(&mut command, plan.user, plan.cgroup, image);
-    let (tracked, child) = track(|| command.spawn().map(|child| (child.id(), child)))
-        .map_err(|error| explain(error, &program, plan.user))?;
-    let pid = child.id();
-    match identify(pid) {
-        Ok((handle, start_time)) => Ok(Spawned { pid, start_time, handle, tracked }),
-        Err(source) => {
-            // Without a handle it could not be watched, so it must not run.
-            let mut child = child;
-            child.kill().and_then(|()| child.wait()).map_err(start)?;
-            Err(start(source))
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| start(errno.into()));
+    let ((told, tell), (may_go, go)) = (pipe()?, pipe()?);
+    let give_up = tell.try_clone().map_err(start)?;
+    let gate = Gate { tell, may_go, daemon: rustix::process::getpid() };
+    prepare_child(&mut command, plan.user, plan.cgroup, image, gate);
+    let spawn = move || {
+        let spawned = command.spawn();
+        // Whoever waits for the pid hears of a failure before it; after the pid nobody reads on.
+        rustix::io::write(&give_up, &NOBODY.to_ne_bytes()).ok();
+        spawned
+    };
+    let (tracked, spawning) = track(|| {
+        // The process dies with the thread that made it, so this one lives until it is let go.
+        let spawning = std::thread::Builder::new().name("spawn".to_owned()).spawn(spawn);
+        let spawning = spawning.map_err(start)?;
+        match read_pid(File::from(told)) {
+            Some(pid) => Ok((pid, spawning)),
+            None => Err(match joined(spawning) {
+                Err(error) => explain(error, &program, plan.user),
+                Ok(_) => start(io::ErrorKind::UnexpectedEof.into()),
+            }),
+        }
+    })?;
+    let hold = Hold { go: Some(File::from(go)), spawning: Some(spawning) };
+    let pid = tracked.pid();
+    // Without a handle it could not be watched, so it must not run.
+    let (handle, start_time) = identify(pid).map_err(start)?;
+    let process = Spawned { pid, start_time, handle, tracked };
+    Ok(Held { hold, process, program, user: plan.user.cloned() })
+}
+
+impl Held {
+    /// Its pid and start time.
+    pub(crate) fn id(&self) -> (u32, u64) {
+        (self.process.pid, self.process.start_time)
+    }
+
+    /// Lets it be the program; blocks until the kernel took that or refused it.
+    pub(crate) fn let_go(self) -> Result<Spawned, LaunchError> {
+        let Self { mut hold, process, program, user } = self;
+        if let Some(mut go) = hold.go.take() {
+            // One that was killed meanwhile does not read it, and has a status like any program.
+            go.write_all(&[GO]).ok();
+        }
+        let spawned = hold.spawning.take().map(joined);
+        match spawned.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into())) {
+            Ok(_) => Ok(process),
+            Err(error) => Err(explain(error, &program, user.as_ref())),
         }
     }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        drop(self.go.take());
+        if let Some(spawning) = self.spawning.take()
+            && let Ok(mut child) = joined(spawning)
+        {
+            // Somebody killed it before it could give up.
+            child.kill().and_then(|()| child.wait()).ok();
+        }
+    }
+}
+
+fn joined(spawning: JoinHandle<io::Result<Child>>) -> io::Result<Child> {
+    spawning.join().unwrap_or_else(|_| Err(io::Error::other("the thread that forks panicked")))
+}
+
+fn read_pid(mut told: File) -> Option<u32> {
+    let mut pid = [0; size_of::<i32>()];
+    told.read_exact(&mut pid).ok()?;
+    u32::try_from(i32::from_ne_bytes(pid)).ok().filter(|pid| *pid != 0)
 }
 
 fn identify(pid: u32) -> io::Result<(OwnedFd, u64)> {
@@ -246,12 +329,42 @@ impl Image {
     }
 }
 
+/// The child's side of a hold.
+struct Gate {
+    tell: OwnedFd,
+    may_go: OwnedFd,
+    daemon: Pid,
+}
+
+impl Gate {
+    /// Between fork and exec, as the last thing before the program: tells the pid, and waits for the
+    /// word to go on. Only system calls on values that were made before the fork.
+    fn pass(&self) -> io::Result<()> {
+        // The pipes do not tell that the daemon died: another held process may have copies of both
+        // ends. After the change of user, which would take this back.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if rustix::process::getppid() != Some(self.daemon) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        let pid = rustix::process::getpid().as_raw_pid();
+        rustix::io::write(&self.tell, &pid.to_ne_bytes())?;
+        let mut word = [0];
+        let length = rustix::io::retry_on_intr(|| rustix::io::read(&self.may_go, &mut word))?;
+        if length != 1 {
+            return Err(io::Error::from_raw_os_error(libc::ECANCELED));
+        }
+        rustix::process::set_parent_process_death_signal(None)?;
+        Ok(())
+    }
+}
+
 #[allow(unsafe_code)]
 fn prepare_child(
     command: &mut Command,
     user: Option<&User>,
     cgroup: Option<&Cgroup>,
     image: Image,
+    gate: Gate,
 ) {
     // Opened here, as root: the child writes to it when it may be somebody else already.
     let procs = cgroup.and_then(|cgroup| {
@@ -285,6 +398,7 @@ fn prepare_child(
         unsafe {
             libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC);
         }
+        gate.pass()?;
         Err(image.exec())
     };
     // SAFETY: between fork and exec the closure only makes system calls on values that were made
@@ -345,6 +459,11 @@ fn explain(source: io::Error, program: &Path, user: Option<&User>) -> LaunchErro
         _ => LaunchError::Start { program: program.display().to_string(), source },
     }
 }
+
+/// Told instead of a pid when there is no process.
+const NOBODY: i32 = 0;
+/// The word to go on.
+const GO: u8 = 1;
 
 /// What a program finds when its environment names no PATH.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -86,7 +86,7 @@ async fn a_reused_pid_is_never_taken() {
     let mut stranger = Command::new("sleep").arg("300").spawn().unwrap();
     let pid = stranger.id();
     let (world, _, adoption) = with_record(|record| {
-        record.process = Some(ProcessId { pid, start_time: 1 });
+        record.process = ProcessId { pid, start_time: 1 };
     })
     .await;
     let lived = lives(pid);
@@ -99,35 +99,6 @@ async fn a_reused_pid_is_never_taken() {
     // What carries the marker of that launch is cleared away, so that it cannot run twice.
     assert!(world.marked().is_empty());
     assert!(!world.path("run").join(RECORD).exists());
-}
-
-#[tokio::test]
-async fn an_intent_finds_its_program_by_the_marker() {
-    let (mut world, pid, adoption) = with_record(|record| record.process = None).await;
-    assert_eq!(adoption.running.len(), 1, "{adoption:?}");
-    assert_eq!(adoption.running[0].pid, pid);
-    assert!(adoption.running[0].record.process.is_some());
-    world.close().await;
-    assert_eq!(read_record(&world.settings.run_dir).process.map(|p| p.pid), Some(pid));
-}
-
-#[tokio::test]
-async fn an_intent_without_a_program_is_gone() {
-    let mut world = World::new();
-    world.launch("exec sleep 300").await;
-    world.close().await;
-    let mut record = read_record(&world.settings.run_dir);
-    world.reopen();
-    world.runner().adopt().await.unwrap();
-    world.runner().stop(&group(), StopSignal::Kill, LONG).await.unwrap();
-    world.close().await;
-    record.process = None;
-    write_record(&world.settings.run_dir, &record);
-    world.reopen();
-    let adoption = world.runner().adopt().await.unwrap();
-    assert!(adoption.running.is_empty(), "{adoption:?}");
-    assert_eq!(adoption.gone.len(), 1);
-    assert_eq!(adoption.gone[0].release, "a/1");
 }
 
 #[tokio::test]
@@ -191,20 +162,20 @@ fn daemon_of_the_test_below() {
     let Some(role) = std::env::var_os("BATON_TEST_ROLE") else { return };
     let dir = PathBuf::from(std::env::var_os("BATON_TEST_DIR").unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    if role == "launch and die" {
-        runtime.block_on(launch_and_die(dir));
-    } else {
-        runtime.block_on(take_over(dir));
+    match role.to_str().unwrap() {
+        "launch and die" => runtime.block_on(launch_and_die(dir)),
+        "hang in the record" => runtime.block_on(hang_in_the_record(dir)),
+        _ => runtime.block_on(take_over(dir)),
     }
 }
 
-fn run_daemon(role: &str, dir: &Path) -> std::process::ExitStatus {
-    Command::new(std::env::current_exe().unwrap())
+fn daemon(role: &str, dir: &Path) -> Command {
+    let mut daemon = Command::new(std::env::current_exe().unwrap());
+    daemon
         .args(["--exact", "daemon_of_the_test_below", "--nocapture"])
         .env("BATON_TEST_ROLE", role)
-        .env("BATON_TEST_DIR", dir)
-        .status()
-        .unwrap()
+        .env("BATON_TEST_DIR", dir);
+    daemon
 }
 
 #[test]
@@ -212,11 +183,77 @@ fn a_daemon_killed_hard_leaves_its_service_to_the_next_one() {
     use std::os::unix::process::ExitStatusExt;
 
     let dir = tempfile::tempdir().unwrap();
-    let died = run_daemon("launch and die", dir.path());
-    let took_over = run_daemon("take over", dir.path());
+    let died = daemon("launch and die", dir.path()).status().unwrap();
+    let took_over = daemon("take over", dir.path()).status().unwrap();
     end_all(&dir.path().join("run"));
     assert_eq!(died.signal(), Some(9), "{died}");
     assert!(took_over.success(), "{took_over}");
+}
+
+/// A program that is not known by pid could lose its marker, as Redis does, which writes its title over
+/// its environment: the next daemon would start a second one beside it, or end it.
+#[test]
+fn a_daemon_killed_before_the_record_is_written_began_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut hanging = daemon("hang in the record", dir.path()).spawn().unwrap();
+    // It writes to a pipe that nobody reads: the process is made by then, and held.
+    let pid = std::iter::repeat_with(|| {
+        std::thread::sleep(Duration::from_millis(10));
+        held_child_of(hanging.id())
+    })
+    .take(2_000)
+    .flatten()
+    .next();
+    hanging.kill().unwrap();
+    hanging.wait().unwrap();
+    let pid = pid.expect("a held process");
+    let ended = (0..2_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        !lives(pid)
+    });
+    assert!(ended, "process {pid} outlives the daemon that held it");
+    assert!(!dir.path().join("ran").exists(), "the program began before its record was written");
+
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (tx, _events) = mpsc::channel(1);
+        let settings = RunnerSettings::new(dir.path().join("run"), dir.path().join("log"));
+        let runner = Runner::new(settings, tx).unwrap();
+        let adoption = runner.adopt().await.unwrap();
+        assert_eq!(adoption, baton_platform::Adoption::default(), "nothing began");
+        runner.close().await;
+    });
+    let left: Vec<_> = std::fs::read_dir(dir.path().join("run"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("notify-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A child in a session of its own.
+fn held_child_of(daemon: u32) -> Option<u32> {
+    let table = baton_platform::procfs::all().ok()?.processes;
+    table.values().find(|stat| stat.parent == daemon && stat.session == stat.pid).map(|s| s.pid)
+}
+
+async fn hang_in_the_record(dir: PathBuf) {
+    let settings = RunnerSettings::new(dir.join("run"), dir.join("log"));
+    let (tx, _rx) = mpsc::channel(16);
+    let runner = Runner::new(settings, tx).unwrap();
+    let pipe = dir.join("run").join(format!("{RECORD}.new~"));
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    let ran = format!("echo > {}; exec sleep 300", dir.join("ran").display());
+    let request = LaunchRequest {
+        group: group(),
+        release: "a/1".into(),
+        argv: ["sh", "-c", &ran].map(String::from).to_vec(),
+        env: std::collections::BTreeMap::new(),
+        cwd: dir.clone(),
+        run_as: None,
+        notify: true,
+    };
+    runner.launch(request).await.unwrap();
 }
 
 async fn launch_and_die(dir: PathBuf) {

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use baton_types::GroupName;
 
 use super::launch::{remove_record, write_record};
 use super::watch::{self, Handles};
-use super::{Inner, Life};
+use super::{Inner, Life, NOTIFY_PREFIX};
 use crate::cgroup::Cgroup;
 use crate::durable::DurableError;
 use crate::family::{self, Family};
@@ -119,12 +118,12 @@ fn look(inner: &Inner) -> Result<(Adoption, Found), DurableError> {
             clear(&record.instance, record.cgroup.as_ref());
         }
         remove_record(inner, &record.group)?;
-        remove_socket(inner, &record);
         let (group, release) = (record.group.clone(), record.release.clone());
         adoption.gone.push(Gone { group, release, rebooted, record });
     }
     recover(inner, &mut adoption, &mut found)?;
     adoption.strays_killed = clear_strays(inner);
+    remove_stray_sockets(inner);
     Ok((adoption, found))
 }
 
@@ -144,15 +143,10 @@ fn read(inner: &Inner, name: &str) -> Result<Option<RunRecord>, DurableError> {
 
 fn take_over(
     inner: &Inner,
-    mut record: RunRecord,
+    record: RunRecord,
 ) -> Result<Option<(RunRecord, Handles)>, DurableError> {
     let cgroup = record.cgroup.as_deref().and_then(Cgroup::from_record);
-    let is_intent = record.process.is_none();
-    let process = match record.process {
-        Some(process) => Some(process),
-        None => find_by_marker(&record.instance),
-    };
-    let Some(ProcessId { pid, start_time }) = process else { return Ok(None) };
+    let ProcessId { pid, start_time } = record.process;
     let handle = procfs::open_exact(pid, start_time).map_err(|source| DurableError::Io {
         operation: "open the process of",
         path: PathBuf::from(record.group.to_string()),
@@ -160,10 +154,6 @@ fn take_over(
     })?;
     let is_dead = Stat::read(pid).is_none_or(|stat| stat.is_zombie);
     let Some(handle) = handle.filter(|_| !is_dead) else { return Ok(None) };
-    if is_intent {
-        record.process = process;
-        write_record(inner, &record)?;
-    }
     let socket = record.notify.and_then(|owner| {
         let path = inner.notify_path(&record.instance);
         NotifySocket::bind(&path, owner)
@@ -175,21 +165,6 @@ fn take_over(
     let main = Some((pid, start_time));
     let family = Family { instance: record.instance.clone(), cgroup, main, is_ours: false };
     Ok(Some((record, Handles { handle, tracked: None, family, socket })))
-}
-
-/// The program of a launch whose daemon died between fork and record: the session's leader among
-/// those with the marker. A child that was on its way to exec then has got there by now, or does
-/// within a few looks.
-fn find_by_marker(instance: &str) -> Option<ProcessId> {
-    for _ in 0..MARKER_LOOKS {
-        let marked = family::marked(instance);
-        let leader = marked.iter().map(|(stat, _)| stat).find(|stat| stat.session == stat.pid);
-        if let Some(stat) = leader {
-            return Some(ProcessId { pid: stat.pid, start_time: stat.start_time });
-        }
-        std::thread::sleep(MARKER_PAUSE);
-    }
-    None
 }
 
 /// Kills what is left of a launch whose main process is gone: it is not known whether the pid
@@ -249,7 +224,7 @@ fn record_of(inner: &Inner, stat: &Stat, instance: String, group: GroupName) -> 
         launched_at: crate::clock::now().wall,
         cgroup: cgroup.map(|cgroup| cgroup.path().to_owned()),
         notify: socket.map(|socket| NotifyOwner { uid: socket.uid(), gid: socket.gid() }),
-        process: Some(ProcessId { pid: stat.pid, start_time: stat.start_time }),
+        process: ProcessId { pid: stat.pid, start_time: stat.start_time },
     }
 }
 
@@ -272,16 +247,18 @@ fn clear_strays(inner: &Inner) -> usize {
     killed
 }
 
-fn remove_socket(inner: &Inner, record: &RunRecord) {
-    if record.notify.is_some() {
-        // Nobody will ask for it again.
-        std::fs::remove_file(inner.notify_path(&record.instance)).ok();
+/// Notify sockets of launches that are over, or never came to a program.
+fn remove_stray_sockets(inner: &Inner) {
+    let known: BTreeSet<PathBuf> =
+        inner.instances().iter().map(|instance| inner.notify_path(instance)).collect();
+    for entry in std::fs::read_dir(inner.files.dir()).into_iter().flatten().flatten() {
+        let is_socket = entry.file_name().to_string_lossy().starts_with(NOTIFY_PREFIX);
+        if is_socket && !known.contains(&entry.path()) {
+            // Nobody will ask for it again.
+            std::fs::remove_file(entry.path()).ok();
+        }
     }
 }
 
 /// How the program of a service is told its release.
 const RELEASE_ENTRY: &[u8] = b"BATON_RELEASE=";
-
-/// Half a second in all: fork to exec takes a millisecond.
-const MARKER_LOOKS: u32 = 10;
-const MARKER_PAUSE: Duration = Duration::from_millis(50);

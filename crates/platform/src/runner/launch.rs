@@ -1,4 +1,4 @@
-//! Starting a service: intent, fork, record, in this order.
+//! Starting a service: a process is made, written down, and only then let be the program.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::durable::DurableError;
 use crate::family::{Family, MARKER};
 use crate::notify_socket::NotifySocket;
 use crate::record::{NotifyOwner, ProcessId, RECORD_FORMAT, RECORD_SUFFIX, RunRecord};
-use crate::spawn::{LaunchError, Plan, Spawned, spawn, user_for};
+use crate::spawn::{Held, LaunchError, Plan, hold, user_for};
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -87,21 +87,19 @@ fn start(
         .output
         .open(&request.group, owner)
         .map_err(|source| LaunchError::Log { path: log_path, source })?;
-    let mut pending = Pending::new(inner, request);
+    let mut pending = Pending::new(inner, &request.group);
     if request.notify {
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (uid, gid) = owner.unwrap_or(own);
         pending.bind(NotifyOwner { uid, gid })?;
     }
     let mut env = request.env.clone();
-    env.insert(MARKER.to_owned(), pending.record.instance.clone());
-    if pending.socket.is_some() {
-        let path = inner.notify_path(&pending.record.instance);
+    env.insert(MARKER.to_owned(), pending.family.instance.clone());
+    if pending.notify.is_some() {
+        let path = inner.notify_path(&pending.family.instance);
         env.insert("NOTIFY_SOCKET".to_owned(), path.display().to_string());
     }
-    // The intent: from here on a crash leaves something to find the program by.
-    write_record(inner, &pending.record)?;
-    let spawned = spawn(Plan {
+    let held = hold(Plan {
         argv: &request.argv,
         env: &env,
         cwd: &request.cwd,
@@ -109,70 +107,71 @@ fn start(
         output: log.into(),
         cgroup: pending.family.cgroup.as_ref(),
     })?;
-    pending.take(spawned)
+    pending.begin(request, held)
 }
 
 /// A launch that is not through yet: dropped, it leaves nothing behind.
 struct Pending<'a> {
     inner: &'a Inner,
-    record: RunRecord,
+    group: GroupName,
     family: Family,
-    socket: Option<NotifySocket>,
-    spawned: Option<Spawned>,
+    notify: Option<(NotifyOwner, NotifySocket)>,
     is_through: bool,
 }
 
 impl<'a> Pending<'a> {
-    fn new(inner: &'a Inner, request: &LaunchRequest) -> Self {
+    fn new(inner: &'a Inner, group: &GroupName) -> Self {
         // The group is part of the marker, so that a lost record does not cost the service.
-        let instance = format!("{}-{}-{}", inner.run_id, random_hex(), request.group);
+        let instance = format!("{}-{}-{group}", inner.run_id, random_hex());
         inner.instances().insert(instance.clone());
         let cgroup = inner.cgroups.as_ref().and_then(|root| match root.make(&instance) {
             Ok(cgroup) => Some(cgroup),
             Err(error) => {
-                tracing::debug!(%error, group = %request.group, "no cgroup for a service");
+                tracing::debug!(%error, %group, "no cgroup for a service");
                 None
             }
         });
+        let family = Family { instance, cgroup, main: None, is_ours: true };
+        Self { inner, group: group.clone(), family, notify: None, is_through: false }
+    }
+
+    fn bind(&mut self, owner: NotifyOwner) -> Result<(), LaunchError> {
+        let path = self.inner.notify_path(&self.family.instance);
+        let socket = NotifySocket::bind(&path, owner)
+            .map_err(|source| LaunchError::Notify { path, source })?;
+        self.notify = Some((owner, socket));
+        Ok(())
+    }
+
+    /// Writes down which process it is, then lets it be the program.
+    fn begin(
+        mut self,
+        request: &LaunchRequest,
+        held: Held,
+    ) -> Result<(RunRecord, Launched, Handles), LaunchError> {
+        let (pid, start_time) = held.id();
+        self.family.main = Some((pid, start_time));
         let record = RunRecord {
             group: request.group.clone(),
             release: request.release.clone(),
             argv: request.argv.clone(),
-            boot_id: inner.boot_id.clone(),
-            instance: instance.clone(),
+            boot_id: self.inner.boot_id.clone(),
+            instance: self.family.instance.clone(),
             launched_at: crate::clock::now().wall,
-            cgroup: cgroup.as_ref().map(|cgroup| cgroup.path().to_owned()),
-            notify: None,
-            process: None,
+            cgroup: self.family.cgroup.as_ref().map(|cgroup| cgroup.path().to_owned()),
+            notify: self.notify.as_ref().map(|(owner, _)| *owner),
+            process: ProcessId { pid, start_time },
         };
-        let family = Family { instance, cgroup, main: None, is_ours: true };
-        Self { inner, record, family, socket: None, spawned: None, is_through: false }
-    }
-
-    fn bind(&mut self, owner: NotifyOwner) -> Result<(), LaunchError> {
-        let path = self.inner.notify_path(&self.record.instance);
-        let socket = NotifySocket::bind(&path, owner)
-            .map_err(|source| LaunchError::Notify { path, source })?;
-        self.socket = Some(socket);
-        self.record.notify = Some(owner);
-        Ok(())
-    }
-
-    fn take(mut self, spawned: Spawned) -> Result<(RunRecord, Launched, Handles), LaunchError> {
-        let (pid, start_time) = (spawned.pid, spawned.start_time);
-        self.family.main = Some((pid, start_time));
-        self.record.process = Some(ProcessId { pid, start_time });
-        self.spawned = Some(spawned);
-        write_record(self.inner, &self.record)?;
+        write_record(self.inner, &record)?;
+        let spawned = held.let_go()?;
         self.is_through = true;
-        let Some(spawned) = self.spawned.take() else { return Err(LaunchError::Empty) };
         let handles = Handles {
             handle: spawned.handle,
             tracked: Some(spawned.tracked),
             family: self.family.clone(),
-            socket: self.socket.take(),
+            socket: self.notify.take().map(|(_, socket)| socket),
         };
-        Ok((self.record.clone(), Launched { pid, start_time }, handles))
+        Ok((record, Launched { pid, start_time }, handles))
     }
 }
 
@@ -182,16 +181,14 @@ impl Drop for Pending<'_> {
             return;
         }
         // Kills what may run, and removes the cgroup in any case.
+        let group = &self.group;
         if let Err(survivors) = self.family.kill() {
-            tracing::error!(group = %self.record.group, %survivors, "a failed start is still there");
+            tracing::error!(%group, %survivors, "a failed start is still there");
         }
-        if let Some(spawned) = self.spawned.take() {
-            watch::reap(&spawned.handle);
+        if let Err(error) = remove_record(self.inner, group) {
+            tracing::warn!(%group, %error, "cannot remove a run record");
         }
-        if let Err(error) = remove_record(self.inner, &self.record.group) {
-            tracing::warn!(group = %self.record.group, %error, "cannot remove a run record");
-        }
-        self.inner.instances().remove(&self.record.instance);
+        self.inner.instances().remove(&self.family.instance);
     }
 }
 

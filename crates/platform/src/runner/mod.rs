@@ -1,7 +1,7 @@
 //! The process runner: starts services, watches them, stops them with everything they started.
 //!
-//! Invariants: a group has at most one launch alive, also across a crash of the daemon (an intent
-//! is durable before the fork). Nothing is signalled but (pid, start time). Dropping the runner
+//! Invariants: a group has at most one launch alive, also across a crash of the daemon (which process
+//! it is is durable before the program begins). Nothing is signalled but (pid, start time). Dropping the runner
 //! touches no service; the next one takes them over with [`Runner::adopt`]. `Exited` is reported
 //! after the last process of the launch is dead.
 
@@ -317,7 +317,7 @@ impl Inner {
         // Short: a socket's path has 107 bytes at most. The second part of a marker is random.
         let random = instance.split('-').nth(1).unwrap_or(instance);
         let short = random.get(..12).unwrap_or(random);
-        self.files.dir().join(format!("notify-{short}"))
+        self.files.dir().join(format!("{NOTIFY_PREFIX}{short}"))
     }
 }
 
@@ -397,3 +397,5 @@ fn random_hex() -> String {
 }
 
 const RUN_ID_NAME: &str = "run-id";
+/// The beginning of a notify socket's file name.
+const NOTIFY_PREFIX: &str = "notify-";
