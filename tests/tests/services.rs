@@ -72,3 +72,57 @@ fn shown(hello: &Hello<Loopback>, host: usize) -> Value {
     let mine = list.as_array().unwrap().iter().find(|one| one["name"] == host.name());
     mine.cloned().unwrap_or_default()
 }
+
+/// Whoever edits the files and reloads reads in the journal what of it is in force, what waits for a
+/// turn, and what for a restart; a value may be a secret, and is not said.
+#[test]
+fn a_reload_says_what_changed_and_what_it_takes() {
+    let mut hello = Hello::new(1);
+    hello.publish("1", Scripts::default());
+    hello.start(SHORT);
+    hello.roll("1", &["completed"]);
+    let first = hello.service(SHORT);
+    let mut service = first.clone();
+    service["poll"] = "300ms".into();
+    let env = toml::Table::from_iter([("TOKEN".to_owned(), "hunter2".into())]);
+    service.insert("env".to_owned(), env.into());
+    hello.ring.configure(|_, settings| {
+        settings.profile = "lan";
+        settings.services.push(service.clone());
+    });
+    let reload = |hello: &Hello<Loopback>, said: &[&str]| {
+        let host = &hello.ring.hosts()[0];
+        let before = host.log().len();
+        host.signal(rustix::process::Signal::HUP);
+        for wanted in said {
+            wait::until(wanted, LIMIT, || {
+                let log = host.log()[before..].to_owned();
+                if log.contains(wanted) { Ok(()) } else { Err(log) }
+            });
+        }
+    };
+    reload(
+        &hello,
+        &[
+            "ring.profile: changed in the file, not in the daemon: a restart of the daemon takes it over",
+            "poll: changed for hello.default, from now on",
+            "env.TOKEN: changed for hello.default; what runs keeps the old one until its next turn",
+        ],
+    );
+    reload(&hello, &["ring.profile: changed in the file, not in the daemon"]);
+
+    // What was loaded by hand goes before the file.
+    let file = hello.ring.dir().join("service.toml");
+    fs::write(&file, toml::to_string(&service).unwrap()).unwrap();
+    let cli = hello.ring.hosts()[0].cli();
+    cli.run(&["service", "load", file.to_str().unwrap()]).expect_code(0);
+    hello.ring.configure(|_, settings| settings.services.push(first.clone()));
+    reload(
+        &hello,
+        &["the file of hello.default has changed, but it runs by the one that was given"],
+    );
+    hello.ring.configure(|_, _| ());
+    reload(&hello, &["hello.default is no longer configured but stays loaded"]);
+    reload(&hello, &["the configuration was read again: no setting has changed"]);
+    assert!(!hello.ring.hosts()[0].log().contains("hunter2"));
+}

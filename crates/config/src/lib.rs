@@ -8,8 +8,9 @@
 //! what is said about mistakes; `document` finds syntax faults and positions, `section` reads one
 //! table key by key, `value` reads one value; `node`, `ring`, `service` and `policy` each read
 //! their tables, and `check` holds what no single key can know. `revision` reads a configuration
-//! revision, which is no part of a node's own configuration.
+//! revision, which is no part of a node's own configuration; [`changes`] says what an edit changed.
 
+pub mod changes;
 mod check;
 mod document;
 pub mod fault;
@@ -25,6 +26,7 @@ pub mod settings;
 pub mod source;
 mod value;
 
+pub use changes::{Changes, ServiceChange};
 pub use fault::Fault;
 pub use revision::{ReadSource, parse_revision};
 pub use settings::{ControlSettings, NodeSettings, OnStop, Outcome, RingSettings, Settings};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use baton_types::names::NodeName;
 use baton_types::timing::{Profile, RingTiming};
+use serde::Serialize;
 
 pub use baton_types::service::ServiceSettings;
 
@@ -47,7 +48,7 @@ pub struct Settings {
 }
 
 /// `[node]`: what this node is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeSettings {
     /// Its name; by default the host name.
     pub name: NodeName,
@@ -60,7 +61,7 @@ pub struct NodeSettings {
 }
 
 /// What SIGTERM to the daemon does to its services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum OnStop {
     /// They run on, and the next daemon takes them over.
     Keep,
@@ -74,7 +75,7 @@ impl OnStop {
 }
 
 /// `[ring]`: how this node reaches the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RingSettings {
     /// UDP and TCP are bound here. Port 0 lets the system choose.
     pub bind: SocketAddr,
@@ -94,7 +95,7 @@ pub struct RingSettings {
 }
 
 /// `[control]`: how this node is spoken to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ControlSettings {
     /// The Unix socket of the control API.
     pub socket: PathBuf,

@@ -140,9 +140,10 @@ impl Net {
         }
     }
 
-    /// Takes other keys into use, for both directions; open streams go on until they end.
-    pub(crate) async fn set_sealing(&self, sealing: Sealing) {
-        *self.shared.sealing.write().await = sealing;
+    /// Takes other keys into use, for both directions; open streams go on until they end. The ones
+    /// used so far are returned.
+    pub(crate) async fn set_sealing(&self, sealing: Sealing) -> Sealing {
+        std::mem::replace(&mut *self.shared.sealing.write().await, sealing)
     }
 
     /// What was sent, received and dropped, by reason.
