@@ -91,6 +91,11 @@ impl Fleet {
         found.unwrap_or_else(|| panic!("the fleet has no host {name:?}"))
     }
 
+    /// Where the host with this index stands.
+    pub fn namespace(&self, index: usize) -> &Namespace {
+        &self.namespaces[index]
+    }
+
     /// The place beside the hosts, from which clients and observers reach them all.
     pub fn outside(&self) -> &Namespace {
         &self.outside
@@ -185,4 +190,4 @@ pub(crate) fn keep_files() -> bool {
     std::env::var_os("BATON_TEST_KEEP").is_some()
 }
 
-const RING_PORT: u16 = 7117;
+pub(crate) const RING_PORT: u16 = 7117;

@@ -1,5 +1,6 @@
 //! A machine of its own: a systemd of a Debian root, booted by `systemd-nspawn` with its own first
-//! process, journal and host name, and a network of its own with nothing but loopback.
+//! process, journal and host name, and a network of its own: nothing but loopback, or the namespace that
+//! it is put into.
 //!
 //! Invariant: a machine is gone when its owner is dropped, after a panic too. It ends by its own
 //! first process, whose end is the end of everything in it.
@@ -13,12 +14,15 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::cli::Answer;
+use crate::machine_root::Base;
 use crate::{leftovers, machine_root, wait};
 
 /// A machine with its root. It is off until it is booted, and keeps its disk over boots.
 pub struct Machine {
     name: String,
     root: PathBuf,
+    /// Where it is, and what it sees of others' folders: arguments of nspawn.
+    place: Vec<String>,
     running: Option<Running>,
 }
 
@@ -30,12 +34,25 @@ struct Running {
 }
 
 impl Machine {
-    /// A new machine with a root of its own.
+    /// A new machine with a root of its own, alone on its network.
     pub fn new() -> Self {
+        Self::made(&machine_root::PLAIN, vec!["--private-network".to_owned()])
+    }
+
+    /// One in this network namespace, with the folder `shared` of this machine at `/srv/depot`.
+    pub fn within(base: &Base, namespace: &str, shared: &Path) -> Self {
+        let place = vec![
+            format!("--network-namespace-path=/run/netns/{namespace}"),
+            format!("--bind-ro={}:/srv/depot", shared.display()),
+        ];
+        Self::made(base, place)
+    }
+
+    fn made(base: &Base, place: Vec<String>) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("baton-{}-{number}", std::process::id());
-        let root = machine_root::copy_for(&name);
-        Self { name, root, running: None }
+        let root = machine_root::copy_for(&name, base);
+        Self { name, root, place, running: None }
     }
 
     /// Its disk, as seen from outside.
@@ -51,7 +68,8 @@ impl Machine {
         // down, while a nspawn that is killed leaves it behind.
         let mut nspawn = Command::new("setpriv")
             .args(["--pdeathsig", "TERM", "systemd-nspawn", "--boot", "--quiet"])
-            .args(["--register=no", "--keep-unit", "--private-network", "--link-journal=no"])
+            .args(["--register=no", "--keep-unit", "--link-journal=no"])
+            .args(&self.place)
             .args(["--machine", &self.name, "--directory"])
             .arg(&self.root)
             .stdin(Stdio::null())
@@ -93,6 +111,24 @@ impl Machine {
         // All others of its process namespace end with the first one.
         leftovers::signal(running.first, Signal::KILL);
         running.nspawn.wait().expect("the end of an own child");
+    }
+
+    /// Boots it again if it has asked for that, as a machine with power does; whether it had.
+    pub fn follow_reboot(&mut self) -> bool {
+        let Some(running) = self.running.as_mut() else { return false };
+        let Some(status) = running.nspawn.try_wait().expect("waiting for an own child") else {
+            return false;
+        };
+        let console = self.console();
+        self.running = None;
+        assert_eq!(status.code(), Some(WANTS_REBOOT), "{} is off: {console}", self.name);
+        self.boot();
+        true
+    }
+
+    /// Whether it is on.
+    pub fn is_on(&self) -> bool {
+        self.running.is_some()
     }
 
     /// Types a command in it as root.
@@ -176,5 +212,8 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 
 /// A boot takes some seconds, on a busy machine some more.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// How nspawn ends when a reboot is asked for from inside.
+const WANTS_REBOOT: i32 = 133;
 
 const CONSOLE_LINES: usize = 20;

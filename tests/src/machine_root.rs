@@ -1,5 +1,5 @@
-//! The disks of machines: one Debian root is made once for the target directory, and every machine
-//! gets a copy.
+//! The disks of machines: a Debian root is made once for the target directory, and every machine gets
+//! a copy.
 //!
 //! Invariant: a copy carries the process id of the test that owns it. Copies of a test that was
 //! itself killed are removed by the next one, once that process is gone.
@@ -11,10 +11,30 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::{leftovers, shell};
 
+/// What a root holds besides the smallest Debian.
+#[derive(Clone, Copy, Debug)]
+pub struct Base {
+    /// Its folder; the number rises when the packages change.
+    name: &'static str,
+    packages: &'static str,
+    /// Units that must not start by themselves.
+    masked: &'static [&'static str],
+}
+
+/// systemd and nothing more.
+pub const PLAIN: Base =
+    Base { name: "bookworm-1", packages: "systemd,systemd-sysv,dbus", masked: &[] };
+/// With a Redis that starts only as somebody's service.
+pub const REDIS: Base = Base {
+    name: "bookworm-redis-1",
+    packages: "systemd,systemd-sysv,dbus,redis-server,redis-tools",
+    masked: &["redis-server.service"],
+};
+
 /// A fresh root for the machine with this name.
-pub fn copy_for(name: &str) -> PathBuf {
+pub fn copy_for(name: &str, base: &Base) -> PathBuf {
     let folder = folder();
-    let base = base(&folder);
+    let base = made(base, &folder);
     let root = folder.join(name);
     shell::run(&["cp", "-a", "--reflink=auto", &shown(&base), &shown(&root)]);
     fs::write(root.join("etc/hostname"), format!("{name}\n")).expect("a host name");
@@ -30,26 +50,30 @@ pub fn remove(root: &Path) {
     fs::remove_file(root.with_extension("console")).ok();
 }
 
-/// Debian with systemd and nothing more; made at the first use.
-fn base(folder: &Path) -> PathBuf {
+/// The root that others are copies of; made at the first use.
+fn made(base: &Base, folder: &Path) -> PathBuf {
     fs::create_dir_all(folder).expect("a folder for machines");
     // Two tests that start at once make it once.
     let lock = fs::File::create(folder.join("lock")).expect("a lock file");
     flock(&lock, FlockOperation::LockExclusive).expect("the lock");
     remove_leftovers(folder);
-    let base = folder.join(BASE);
-    if !base.is_dir() {
+    let root = folder.join(base.name);
+    if !root.is_dir() {
         let draft = folder.join("draft");
         remove(&draft);
-        let include = format!("--include={PACKAGES}");
+        let include = format!("--include={}", base.packages);
         let words = ["debootstrap", "--variant=minbase", &include, SUITE, &shown(&draft)];
         shell::run(&words);
         shell::run(&["rm", "-rf", &shown(&draft.join("var/cache/apt/archives"))]);
         // Each copy is a machine of its own.
         fs::write(draft.join("etc/machine-id"), "").expect("no machine id");
-        fs::rename(&draft, &base).expect("the root in its place");
+        for unit in base.masked {
+            let link = draft.join("etc/systemd/system").join(unit);
+            std::os::unix::fs::symlink("/dev/null", link).expect("a masked unit");
+        }
+        fs::rename(&draft, &root).expect("the root in its place");
     }
-    base
+    root
 }
 
 fn remove_leftovers(folder: &Path) {
@@ -80,8 +104,3 @@ fn shown(path: &Path) -> String {
 }
 
 const SUITE: &str = "bookworm";
-
-/// The number rises when the packages change.
-const BASE: &str = "bookworm-1";
-
-const PACKAGES: &str = "systemd,systemd-sysv,dbus";

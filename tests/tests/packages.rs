@@ -120,7 +120,7 @@ fn served(machine: &Machine) {
     machine.ok(&["systemctl", "reload", "baton"]);
     wait::until("the reload", LIMIT, || {
         let journal = machine.ok(&["journalctl", "-b", "-o", "cat"]);
-        let said = journal.contains("read again; changed services: web.default");
+        let said = journal.contains("web.default is configured from now on");
         let told = ["(RELOADING=1, MONOTONIC_USEC=", "(READY=1)"];
         let told = said && told.iter().all(|word| journal.contains(word));
         if told { Ok(()) } else { Err(journal) }
