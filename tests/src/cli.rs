@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -164,14 +164,26 @@ pub fn baton_binary() -> PathBuf {
         assert!(path.is_file(), "BATON_BIN={} is no file", path.display());
         return path;
     }
-    // target/debug/deps/this-test → target/debug/baton, else the one of the other profile.
-    let this = std::env::current_exe().expect("the path of this test");
-    let profile = this.parent().and_then(Path::parent).unwrap_or(Path::new("."));
-    let target = profile.parent().unwrap_or(Path::new("."));
+    // The one beside this program, else that of the other profile.
+    let (profile, target) = (profile_dir(), target_dir());
     let places = [profile.join("baton"), target.join("debug/baton"), target.join("release/baton")];
     places.iter().find(|path| path.is_file()).cloned().unwrap_or_else(|| {
         panic!("no baton binary: build it (cargo build) or set BATON_BIN; looked at {places:?}")
     })
+}
+
+/// The folder of the profile that this program was built with.
+fn profile_dir() -> PathBuf {
+    // target/debug/deps/this-test, or target/debug/this-tool
+    let this = std::env::current_exe().expect("the path of this program");
+    let folder = this.parent().expect("a folder of programs");
+    let is_test = folder.file_name().is_some_and(|name| name == "deps");
+    if is_test { folder.parent().expect("a profile") } else { folder }.to_owned()
+}
+
+/// The target directory of this build.
+pub fn target_dir() -> PathBuf {
+    profile_dir().parent().expect("a target directory").to_owned()
 }
 
 fn exit_code(status: std::process::ExitStatus) -> i32 {

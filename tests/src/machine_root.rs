@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::cli::target_dir;
 use crate::{leftovers, shell};
 
 /// What a root holds besides the smallest Debian.
@@ -89,14 +90,7 @@ fn remove_leftovers(folder: &Path) {
 
 /// Beside the tests' own programs, so that `cargo clean` takes it.
 fn folder() -> PathBuf {
-    target().join("machines")
-}
-
-/// The target directory of this build.
-pub fn target() -> PathBuf {
-    // target/debug/deps/this-test
-    let this = std::env::current_exe().expect("the path of this test");
-    this.ancestors().nth(3).expect("a target directory").to_owned()
+    target_dir().join("machines")
 }
 
 fn shown(path: &Path) -> String {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::baton_binary;
-use crate::{machine_root, shell};
+use crate::cli::{baton_binary, target_dir};
+use crate::shell;
 
 /// The `.deb` with this version.
 pub fn deb(version: &str) -> PathBuf {
@@ -33,7 +33,7 @@ pub const NEEDED: [&str; 5] = ["dpkg-deb", "dpkg-shlibdeps", "rpm", "strip", "gz
 
 fn build(words: &[&str]) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/build");
-    let target = format!("CARGO_TARGET_DIR={}", machine_root::target().display());
+    let target = format!("CARGO_TARGET_DIR={}", target_dir().display());
     let (script, binary) = (script.display().to_string(), baton_binary().display().to_string());
     let mut line = vec!["env", &target, &script, "--binary", &binary];
     line.extend(words);
@@ -41,5 +41,5 @@ fn build(words: &[&str]) {
 }
 
 fn folder() -> PathBuf {
-    machine_root::target().join("packaging")
+    target_dir().join("packaging")
 }
